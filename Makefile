@@ -4,7 +4,7 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 
 GO        ?= go
-MODULES   := schemas platform ingest projector query-api discovery-worker webhook-sender deploy
+MODULES   := schemas platform ingest projector query-api/client query-api discovery-worker webhook-sender deploy
 BIN       := bin/muster
 DATA_DIR  ?= .muster
 SAMPLE    ?= 2000
@@ -97,7 +97,7 @@ test-api: build engine ## the API description: compared with the last release, a
 docs-check: engine ## the documentation: links, the commands of its code blocks are run, its tables and figures made again (needs Node, Python; minutes)
 	$(GO) test -count=1 -run '^(TestDocs_|TestMetrics_)' ./deploy/cmd/muster
 	$(GO) test -count=1 -run '^(TestPage|TestMeasured)' ./query-api/internal/search/clause ./query-api/internal/docs ./discovery-worker/internal/evaluate ./deploy/sizing
-	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestDocs_CodeBlocksRun|TestDocs_ScreenshotsAreCurrentAndUsed|TestDocs_SnippetsRun|TestBackupPage|TestUpgradePage|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
+	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestDocs_CodeBlocksRun|TestDocs_ScreenshotsAreCurrentAndUsed|TestDocs_SnippetsRun|TestBackupPage|TestUpgradePage|TestClientsPage|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
 
 .PHONY: test-clients
 test-clients: engine ## the TypeScript client is generated anew and built; the examples of both clients and the snippets of the guides run against muster up, Kafka clients of Python and JavaScript produce to it (needs Node, Python)

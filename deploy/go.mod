@@ -12,6 +12,8 @@ require muster/projector v0.0.0
 
 require muster/query-api v0.0.0
 
+require muster/query-api/client v0.0.0
+
 require muster/discovery-worker v0.0.0
 
 require (
@@ -144,6 +146,8 @@ replace muster/ingest => ../ingest
 replace muster/projector => ../projector
 
 replace muster/query-api => ../query-api
+
+replace muster/query-api/client => ../query-api/client
 
 replace muster/discovery-worker => ../discovery-worker
 

@@ -20,7 +20,6 @@ import (
 	"muster/platform/engine/enginetest"
 	"muster/platform/polltest"
 	queryapi "muster/query-api"
-	"muster/query-api/client"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -277,38 +276,6 @@ func TestStop_FinishesRequestsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(answer), "HTTP/1.1 200 OK")
 	require.NoError(t, <-stopped)
-}
-
-// The generated client works with the service.
-func TestClient(t *testing.T) {
-	f := start(t, nil)
-	websetPeople(f)
-	c, err := client.NewClientWithResponses(f.service.URL(), client.WithHTTPClient(f.client),
-		client.WithRequestEditorFn(func(_ context.Context, req *http.Request) error {
-			req.Header.Set("Authorization", "Bearer "+f.key)
-			return nil
-		}))
-	require.NoError(t, err)
-	username := "octavia"
-	answer, err := c.EnrichPersonWithResponse(t.Context(), nil,
-		client.PersonEnrichRequest{Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"}})
-	require.NoError(t, err)
-	require.Equal(t, []client.WebsetName{"codehost", "network"}, answer.JSON200.WebsetsMatched)
-	require.Equal(t, int64(12), *answer.JSON200.Person.Codehost.UserId)
-	require.Equal(t, "Octavia Lin", *answer.JSON200.Person.Network.Profile.FullName)
-	shoe, ok := answer.JSON200.Person.Network.Get("shoe_size")
-	require.True(t, ok, "fields that the description does not name are kept")
-	require.InDelta(t, 39, shoe, 0)
-
-	addons := []client.NetworkAddon{"codehost"}
-	webset, err := c.GetNetworkPersonWithResponse(t.Context(),
-		&client.GetNetworkPersonParams{Network: "octavia-lin", Addons: &addons})
-	require.NoError(t, err)
-	require.Equal(t, "Octavia", *webset.JSON200.Codehost.Username)
-	webset, err = c.GetNetworkPersonWithResponse(t.Context(),
-		&client.GetNetworkPersonParams{Network: "https://evil.example/in/x"})
-	require.NoError(t, err)
-	require.Contains(t, webset.JSON400.Detail, "foreign host")
 }
 
 func TestRequestLine_TooLongIsInvalidInput(t *testing.T) {

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,11 +11,17 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
+
+	"muster/query-api/client"
 )
 
 // The examples of the Go and TypeScript clients run to completion: an enrichment that is rejected once and retried
@@ -56,6 +63,137 @@ func TestClients_ExamplesRun(t *testing.T) {
 		})
 	}
 }
+
+// Every operation of the API is called once with the Go client, and its response decoded.
+func TestClients_GoCallsEveryOperation(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "300")
+	called := map[string]bool{}
+	api, err := client.New(p.BaseURL, p.APIKey, client.Options{HTTPClient: &http.Client{Transport: roundTripper(
+		func(r *http.Request) (*http.Response, error) {
+			path := regexp.MustCompile(`^/v1/context/.*`).ReplaceAllString(r.URL.Path, "/v1/context/{request_id}")
+			called[strings.ToLower(r.Method)+" "+path] = true
+			return http.DefaultTransport.RoundTrip(r)
+		})}})
+	require.NoError(t, err)
+	ctx := t.Context()
+	const username = "octavia" // an example that is in the sample data
+	both := []client.WebsetName{client.WebsetNameCodehost, client.WebsetNameNetwork}
+	requirePaid := func(t *testing.T, m client.Metadata, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		require.Equal(t, 200, m.Status)
+		require.NotEmpty(t, m.RequestID)
+		require.Positive(t, m.CreditsCharged)
+		require.Positive(t, m.RateLimit.Limit)
+		require.WithinDuration(t, time.Now(), m.RateLimit.Reset, time.Hour)
+	}
+
+	enriched, err := api.EnrichPerson(ctx, client.PersonEnrichRequest{Codehost: username, Websets: both},
+		client.IdempotencyKey("every-operation"))
+	require.NoError(t, err)
+	requirePaid(t, enriched.Metadata, err)
+	require.Equal(t, both, enriched.Value.WebsetsMatched)
+	network := enriched.Value.Person.Network.NetworkUsername
+	replayed, err := api.EnrichPerson(ctx, client.PersonEnrichRequest{Codehost: username, Websets: both},
+		client.IdempotencyKey("every-operation"))
+	require.NoError(t, err)
+	require.True(t, replayed.Replayed)
+	require.Equal(t, enriched.Value, replayed.Value)
+
+	company := ""
+	search := client.SearchRequest{
+		Query: map[string]any{"exists": map[string]any{"field": "experience.company_url"}}, Size: new(int64(2)),
+		Sort: []any{map[string]any{"profile.connections": "desc"}}, Source: []string{"experience"},
+	}
+	page, err := api.SearchPeople(ctx, search)
+	require.NoError(t, err)
+	requirePaid(t, page.Metadata, err)
+	require.Len(t, page.Value.Results, 2)
+	require.Equal(t, int64(2), page.Value.CreditsCharged)
+	require.Equal(t, page.Quota.Limit, page.Quota.Used+page.Quota.Remaining)
+	for _, e := range page.Value.Results[0].Experience {
+		company = cmp.Or(company, e.CompanyURL)
+	}
+	search.DryRun = true
+	dry, err := api.SearchPeople(ctx, search)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), dry.DryRun.MaxCredits)
+	explained, err := api.ExplainSearch(ctx, client.SearchRequest{Query: search.Query})
+	require.NoError(t, err)
+	require.NotEmpty(t, explained.Value.Statements)
+
+	found, err := api.EnrichCompany(ctx, client.CompanyEnrichRequest{NetworkURL: company})
+	require.NoError(t, err)
+	requirePaid(t, found.Metadata, err)
+	require.NotEmpty(t, found.Value.Company.Profile.Name)
+
+	discovered, err := api.DiscoverPerson(ctx, client.PersonDiscoverRequest{Codehost: username})
+	require.NoError(t, err)
+	require.Equal(t, client.SocialPlatformCodehost, discovered.Value.Socials[0].Platform)
+
+	created, err := api.CreateContext(ctx, client.ContextRequest{
+		Person: map[string]any{"code": "https://codehost.example/" + username},
+		Schema: map[string]client.ContextField{"languages": {
+			Type: client.ContextFieldTypeArray, Items: &client.ContextField{Type: client.ContextFieldTypeString},
+		}},
+		Confidence: new(0.5),
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, created.Value.Profile.Confidence)
+	require.Contains(t, created.Value.Profile.Custom, "languages")
+	again, err := api.GetContext(ctx, created.Value.RequestID)
+	require.NoError(t, err)
+	require.Equal(t, created.Value, again.Value)
+
+	codehostAddons := client.NetworkAddons{client.NetworkAddonCodehost, client.NetworkAddonPersonalEmail}
+	one, err := api.GetNetworkPerson(ctx, client.GetNetworkPersonParams{Network: network, Addons: codehostAddons,
+		MustHave: client.NetworkMustHaves{client.NetworkMustHaveFullName, client.NetworkMustHaveSkills}})
+	require.NoError(t, err)
+	requirePaid(t, one.Metadata, err)
+	require.Equal(t, username, one.Value.Codehost.Username)
+	many, err := api.PostNetworkPerson(ctx, client.NetworkPersonRequest{
+		Network: client.Identifiers{network, "no-such-person"}, Addons: codehostAddons})
+	require.NoError(t, err)
+	requirePaid(t, many.Metadata, err)
+	require.Equal(t, []client.NetworkPerson{one.Value, {}}, many.Value)
+
+	addons := client.CodehostAddons{client.CodehostAddonNetwork}
+	account, err := api.GetCodehostPerson(ctx, client.GetCodehostPersonParams{Codehost: username, Addons: addons})
+	require.NoError(t, err)
+	requirePaid(t, account.Metadata, err)
+	require.Equal(t, network, account.Value.Network.Username)
+	accounts, err := api.PostCodehostPerson(ctx, client.CodehostPersonRequest{
+		Codehost: client.Identifiers{username, "no-such-person"}, Addons: addons})
+	require.NoError(t, err)
+	require.Equal(t, []client.CodehostPerson{account.Value, {}}, accounts.Value)
+	costs, err := api.GetCodehostPerson(ctx, client.GetCodehostPersonParams{Codehost: username, DryRun: true})
+	require.NoError(t, err)
+	require.Positive(t, costs.DryRun.MaxCredits)
+
+	usage, err := api.GetUsage(ctx)
+	require.NoError(t, err)
+	require.Positive(t, usage.Value.Credits.Used)
+	require.NotEmpty(t, usage.Value.Endpoints)
+	description, err := api.GetDescription(ctx)
+	require.NoError(t, err)
+	var described struct {
+		Paths map[string]map[string]jsontext.Value `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(description.Value, &described))
+	operations := map[string]bool{}
+	for path, methods := range described.Paths {
+		for method := range methods {
+			operations[method+" "+path] = true
+		}
+	}
+	delete(operations, "get /docs") // a page for browsers
+	require.Equal(t, operations, called)
+}
+
+// roundTripper is a function as an [http.RoundTripper].
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // tooBusy is a proxy of the API that answers the first enrichment with 429.
 type tooBusy struct {

@@ -39,6 +39,8 @@ func testedElsewhere() map[string]string {
 	out := map[string]string{
 		"deploy/docs/backup.md sh":  "TestBackupPage",
 		"deploy/docs/upgrade.md sh": "TestUpgradePage",
+		"deploy/docs/clients.md sh": "TestClientsPage",
+		"deploy/docs/clients.md go": "TestClientsPage",
 	}
 	for _, page := range snippetPages() {
 		for _, language := range []string{"python", "js", "go"} {

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
+
+	"muster/platform/freeport"
 )
 
 // snippet is a code block of a page.
@@ -140,6 +143,87 @@ func main() {
 		}
 	}
 	require.Equal(t, wanted, ran)
+}
+
+// The steps of the page on the Go client work in an empty folder, and each program does what the page says.
+func TestClientsPage(t *testing.T) {
+	const page, secret = "deploy/docs/clients.md", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	p := start(t, t.TempDir(), "--sample", "100")
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	addrs, err := freeport.Addrs(t.Context(), 1)
+	require.NoError(t, err)
+	here := strings.NewReplacer("http://127.0.0.1:8080", p.BaseURL, "127.0.0.1:9000", addrs[0],
+		"../muster/", root+"/", "export KEY=mk_live_...", "true")
+	env := append(environment(), "KEY="+p.APIKey, "SECRET="+secret, "GOWORK=off", "GOFLAGS=")
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", args, out)
+		return string(out)
+	}
+	programs, commands := 0, ""
+	for _, s := range snippets(t, page) {
+		if s.language == "sh" {
+			commands += run("bash", "-euc", here.Replace(s.code))
+			continue
+		}
+		programs++
+		code := here.Replace(s.code)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(code), 0o600))
+		switch programs {
+		case 1: // the next steps run it
+		case 2:
+			require.Regexp(t, `(?m)^\S+ \S+$`, run("go", "run", "."), "a result of the search")
+		case 3:
+			run("go", "build", "-o", "receiver", ".")
+			receiver := exec.CommandContext(t.Context(), filepath.Join(dir, "receiver"))
+			var out output
+			receiver.Env, receiver.Stdout, receiver.Stderr = env, &out, &out
+			receiver.SysProcAttr = dieWithParent()
+			require.NoError(t, receiver.Start())
+			t.Cleanup(func() { _, _ = receiver.Process.Kill(), receiver.Wait() })
+			url := "http://" + addrs[0] + "/muster"
+			eventually(t, startTimeout, func() (bool, string) {
+				return deliver(t, url, secret, `{"full_name":"Ada","custom":{},"confidence":{}}`) == http.StatusNoContent,
+					out.String()
+			})
+			require.Equal(t, http.StatusUnauthorized, deliver(t, url, "whsec_AAAA", `{"detail":"x"}`))
+			require.Contains(t, out.String(), `profile: msg_1 "Ada"`)
+		}
+	}
+	require.Equal(t, 3, programs)
+	require.Contains(t, commands, "matched: [codehost network] credits: 1\nusername: ")
+	require.DirExists(t, filepath.Join(dir, "vendor", "muster", "query-api", "client"))
+	module, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
+	require.Contains(t, string(module), "muster/query-api/client v0.0.0")
+	require.Contains(t, string(module), "replace muster/query-api/client => "+root+"/query-api/client")
+}
+
+// deliver sends a signed webhook and returns the status, 0 if there is no response.
+func deliver(t *testing.T, url, secret, body string) int {
+	t.Helper()
+	hook, err := standardwebhooks.NewWebhook(secret)
+	require.NoError(t, err)
+	now := time.Now()
+	signature, err := hook.Sign("msg_1", now, []byte(body))
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	for name, value := range map[string]string{"webhook-id": "msg_1", "webhook-signature": signature,
+		"webhook-timestamp": fmt.Sprint(now.Unix())} {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
 }
 
 // runSnippet runs a program and returns its output.

@@ -25,6 +25,7 @@ func TestVersion_IsTheSameInAllParts(t *testing.T) {
 		{"deploy/kubernetes/muster/Chart.yaml", `(?m)^appVersion: "(.*)"$`},
 		{"deploy/Dockerfile", `(?m)^ARG VERSION=(.*)$`},
 		{"query-api/openapi.yaml", `(?m)^  version: (.*)$`},
+		{"query-api/client/client.go", `(?m)^const Version = "(.*)"$`},
 		{"query-api/client-ts/package.json", `(?m)^  "version": "(.*)",$`},
 		{"query-api/client-ts/package-lock.json", `(?m)^  "version": "(.*)",$`},
 		{"query-api/client-ts/package-lock.json", `"name": "muster-client",\n      "version": "(.*)",`},

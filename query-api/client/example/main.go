@@ -16,8 +16,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"muster/query-api/client"
 )
 
@@ -39,44 +37,36 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	enriched, err := api.EnrichPersonWithResponse(ctx, nil, client.PersonEnrichRequest{
-		Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"},
+	enriched, err := api.EnrichPerson(ctx, client.PersonEnrichRequest{
+		Codehost: username, Websets: []client.WebsetName{client.WebsetNameCodehost, client.WebsetNameNetwork},
 	})
 	if err != nil {
 		return err
 	}
-	if err := client.AsError(enriched.HTTPResponse, enriched.Body); err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "enrich:", enriched.JSON200.WebsetsMatched)
+	fmt.Fprintln(out, "enrich:", enriched.Value.WebsetsMatched)
 
-	engineers, size := jsontext.Value(`{"match":{"profile.headline":"engineer"}}`), int64(5)
+	search := client.SearchRequest{
+		Query: map[string]any{"match": map[string]any{"profile.headline": "engineer"}}, Size: new(int64(5)),
+	}
 	found := 0
-	for person, err := range client.People(ctx, api, client.SearchRequest{Query: engineers, Size: &size}) {
+	for person, err := range api.People(ctx, search) {
 		if err != nil {
 			return err
 		}
-		if person.ProfileId == nil {
+		if person.ProfileID == "" {
 			return fmt.Errorf("result %d has no ID", found)
 		}
 		found++
 	}
-	none := int64(0)
-	all, err := api.SearchPeopleWithResponse(ctx, nil, client.SearchRequest{Query: engineers, Size: &none})
+	search.Size = new(int64(0)) // only the total, free of charge
+	all, err := api.SearchPeople(ctx, search)
 	if err != nil {
 		return err
 	}
-	if err := client.AsError(all.HTTPResponse, all.Body); err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "search:", found, "of", *all.JSON200.Total)
+	fmt.Fprintln(out, "search:", found, "of", all.Value.Total)
 
-	foreign := "https://foreign.example/x"
-	wrong, err := api.DiscoverPersonWithResponse(ctx, nil, client.PersonDiscoverRequest{Codehost: &foreign})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "refused:", client.AsError(wrong.HTTPResponse, wrong.Body))
+	_, err = api.DiscoverPerson(ctx, client.PersonDiscoverRequest{Codehost: "https://foreign.example/x"})
+	fmt.Fprintln(out, "refused:", err)
 
 	if secret := os.Getenv("SECRET"); secret != "" {
 		return receive(ctx, api, username, secret, out)
@@ -85,7 +75,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // receive requests a profile and waits for it at its own endpoint.
-func receive(ctx context.Context, api *client.ClientWithResponses, username, secret string, out io.Writer) error {
+func receive(ctx context.Context, api *client.Client, username, secret string, out io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -93,7 +83,7 @@ func receive(ctx context.Context, api *client.ClientWithResponses, username, sec
 	deliveries := make(chan *client.Delivery, 1)
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(io.LimitReader(r.Body, 4<<20))
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 4<<20))
 			if err != nil {
 				w.WriteHeader(http.StatusBadRequest)
 				return
@@ -115,18 +105,14 @@ func receive(ctx context.Context, api *client.ClientWithResponses, username, sec
 		_, _ = server.Close(), <-served
 	}()
 
-	url, now := "http://"+listener.Addr().String()+"/muster", 0.0
-	accepted, err := api.CreateContextWithResponse(ctx, nil, client.ContextRequest{
-		Person: jsontext.Value(fmt.Sprintf(`"code at https://codehost.example/%s"`, username)), WebhookUrl: &url,
-		ResponseTimeoutSec: &now,
+	accepted, err := api.CreateContext(ctx, client.ContextRequest{
+		Person:     "code at https://codehost.example/" + username,
+		WebhookURL: "http://" + listener.Addr().String() + "/muster", ResponseTimeoutSec: new(0.0),
 	})
 	if err != nil {
 		return err
 	}
-	if err := client.AsError(accepted.HTTPResponse, accepted.Body); err != nil {
-		return err
-	}
-	fmt.Fprintln(out, "context:", accepted.StatusCode())
+	fmt.Fprintln(out, "context:", accepted.Status)
 	select {
 	case d := <-deliveries:
 		fmt.Fprintln(out, "webhook:", d.Profile != nil && len(d.Profile.Confidence) > 0, d.Failure)
