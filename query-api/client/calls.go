@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -17,14 +18,14 @@ import (
 func (c *Client) EnrichPerson(
 	ctx context.Context, person PersonEnrichRequest, options ...CallOption,
 ) (*Response[PersonEnrichResponse], error) {
-	return callPost[PersonEnrichResponse](ctx, c, "/v1/person/enrich", person, false, options)
+	return callPost[PersonEnrichResponse](ctx, c, "/v1/person/enrich", person, person.DryRun, options)
 }
 
 // EnrichCompany finds a company by slug, ID or URL (POST /v1/company/enrich).
 func (c *Client) EnrichCompany(
 	ctx context.Context, company CompanyEnrichRequest, options ...CallOption,
 ) (*Response[CompanyEnrichResponse], error) {
-	return callPost[CompanyEnrichResponse](ctx, c, "/v1/company/enrich", company, false, options)
+	return callPost[CompanyEnrichResponse](ctx, c, "/v1/company/enrich", company, company.DryRun, options)
 }
 
 // SearchPeople returns one page of a search (POST /v1/person/search). [Client.People] iterates over all pages.
@@ -101,6 +102,13 @@ func (c *Client) CreateContext(
 	if err != nil {
 		return nil, err
 	}
+	if task.DryRun {
+		dry, err := call[jsontext.Value](ctx, c, r, true)
+		if err != nil {
+			return nil, err
+		}
+		return &Response[ContextResult]{Metadata: dry.Metadata, DryRun: dry.DryRun}, nil
+	}
 	return c.callContext(ctx, r)
 }
 
@@ -139,7 +147,7 @@ func (c *Client) callContext(ctx context.Context, r *request) (*Response[Context
 // no match it is empty.
 func (c *Client) GetNetworkPerson(ctx context.Context, p GetNetworkPersonParams) (*Response[NetworkPerson], error) {
 	query := url.Values{"network": {p.Network}}
-	addQuery(query, p.Addons, p.MustHave, p.DryRun)
+	addQuery(query, p.Addons, p.MustHave, p.MaxCredits, p.DryRun)
 	return call[NetworkPerson](ctx, c, newGet("/v1/webset/network/person", query), p.DryRun)
 }
 
@@ -155,7 +163,7 @@ func (c *Client) PostNetworkPerson(
 // match it is empty.
 func (c *Client) GetCodehostPerson(ctx context.Context, p GetCodehostPersonParams) (*Response[CodehostPerson], error) {
 	query := url.Values{"codehost": {p.Codehost}}
-	addQuery(query, p.Addons, p.MustHave, p.DryRun)
+	addQuery(query, p.Addons, p.MustHave, p.MaxCredits, p.DryRun)
 	return call[CodehostPerson](ctx, c, newGet("/v1/webset/codehost/person", query), p.DryRun)
 }
 
@@ -168,12 +176,17 @@ func (c *Client) PostCodehostPerson(
 }
 
 // addQuery adds the parameters that both websets have.
-func addQuery[Addon, Field ~string](query url.Values, addons []Addon, mustHave []Field, dryRun bool) {
+func addQuery[Addon, Field ~string](
+	query url.Values, addons []Addon, mustHave []Field, maxCredits int64, dryRun bool,
+) {
 	if len(addons) > 0 {
 		query.Set("addons", join(addons))
 	}
 	if len(mustHave) > 0 {
 		query.Set("must_have", join(mustHave))
+	}
+	if maxCredits != 0 {
+		query.Set("max_credits", strconv.FormatInt(maxCredits, 10))
 	}
 	if dryRun {
 		query.Set("dry_run", "true")

@@ -98,6 +98,9 @@ type Metadata struct {
 	RateLimit RateLimit
 	// Quota is the state of the plan's credits, in responses to a search (X-Quota-*).
 	Quota Quota
+	// MissReason is why the response has no record: "not_found", or "must_have: " and the fields that the record
+	// lacks (X-Miss-Reason). It is empty for lists.
+	MissReason string
 	// Degraded lists the stages without a complete result (X-Degraded).
 	Degraded []string
 	// Age is the age of a stored result of [Client.DiscoverPerson].
@@ -127,6 +130,7 @@ func newMetadata(resp *http.Response) Metadata {
 	m := Metadata{
 		Status: resp.StatusCode, Header: h, RequestID: h.Get("X-Request-Id"),
 		CreditsCharged: number("X-Credits-Charged"),
+		MissReason:     h.Get("X-Miss-Reason"),
 		RateLimit:      RateLimit{Limit: number("X-RateLimit-Limit"), Remaining: number("X-RateLimit-Remaining")},
 		Quota:          Quota{number("X-Quota-Used"), number("X-Quota-Limit"), number("X-Quota-Remaining")},
 		Age:            time.Duration(number("Age")) * time.Second,

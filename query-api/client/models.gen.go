@@ -351,8 +351,11 @@ type CodehostPersonRequest struct {
 	Codehost Identifiers `json:"codehost"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun   bool               `json:"dry_run,omitzero"`
-	MustHave []CodehostMustHave `json:"must_have,omitempty"`
+	DryRun bool `json:"dry_run,omitzero"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64             `json:"max_credits,omitempty"`
+	MustHave   []CodehostMustHave `json:"must_have,omitempty"`
 }
 
 // Commit defines model for Commit.
@@ -437,6 +440,12 @@ type CompanyEnrichRequest struct {
 	// CompanyID Internal company ID.
 	CompanyID string `json:"company_id,omitempty"`
 
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun bool `json:"dry_run,omitzero"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
 	// NetworkID The professional network's internal company ID.
 	NetworkID string `json:"network_id,omitempty"`
 
@@ -447,10 +456,13 @@ type CompanyEnrichRequest struct {
 	NetworkURL string `json:"network_url,omitempty"`
 }
 
-// CompanyEnrichResponse defines model for CompanyEnrichResponse.
+// CompanyEnrichResponse The company, if it matched; with `dry_run`, a `DryRun`.
 type CompanyEnrichResponse struct {
-	Company *Company `json:"company"`
-	Matched bool     `json:"matched"`
+	Company          *Company `json:"company,omitempty"`
+	CreditsRemaining *int64   `json:"credits_remaining,omitempty"`
+	DryRun           bool     `json:"dry_run,omitzero"`
+	Matched          *bool    `json:"matched,omitempty"`
+	MaxCredits       *int64   `json:"max_credits,omitempty"`
 }
 
 // CompanyRef defines model for CompanyRef.
@@ -510,6 +522,12 @@ type ContextProfile struct {
 type ContextRequest struct {
 	// Confidence Minimum confidence of returned values.
 	Confidence *float64 `json:"confidence,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; no task is started and nothing is charged.
+	DryRun bool `json:"dry_run,omitzero"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error, and no task is started.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
 
 	// Person Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
 	// values.
@@ -954,8 +972,11 @@ type NetworkPersonRequest struct {
 	Addons []NetworkAddon `json:"addons,omitempty"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun   bool              `json:"dry_run,omitzero"`
-	MustHave []NetworkMustHave `json:"must_have,omitempty"`
+	DryRun bool `json:"dry_run,omitzero"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64            `json:"max_credits,omitempty"`
+	MustHave   []NetworkMustHave `json:"must_have,omitempty"`
 
 	// Network A list of 1 to 100 identifiers.
 	Network Identifiers `json:"network"`
@@ -1004,6 +1025,9 @@ type PersonDiscoverRequest struct {
 	// MaxAgeDays Maximum age of a stored result; 0 ignores stored results.
 	MaxAgeDays *int `json:"max_age_days,omitempty"`
 
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
 	// Microblog Microblogging username or profile URL.
 	Microblog string `json:"microblog,omitempty"`
 
@@ -1026,29 +1050,39 @@ type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost string `json:"codehost,omitempty"`
 
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun bool `json:"dry_run,omitzero"`
+
 	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
 	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
 	// account.
 	Email string `json:"email,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
 
 	// NetworkUsername Professional-network profile slug (or profile URL).
 	NetworkUsername string       `json:"network_username,omitempty"`
 	Websets         []WebsetName `json:"websets,omitempty"`
 }
 
-// PersonEnrichResponse defines model for PersonEnrichResponse.
+// PersonEnrichResponse The websets that matched and the person; with `dry_run`, a `DryRun`.
 type PersonEnrichResponse struct {
+	CreditsRemaining *int64 `json:"credits_remaining,omitempty"`
+	DryRun           bool   `json:"dry_run,omitzero"`
+	MaxCredits       *int64 `json:"max_credits,omitempty"`
+
 	// Person One key per matched webset; `{}` if there is no match.
-	Person struct {
+	Person *struct {
 		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
 		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
 
 		// Network A professional-network person, in the shapes of the search result.
 		Network *EnrichedNetwork `json:"network,omitempty"`
-	} `json:"person"`
+	} `json:"person,omitempty"`
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
-	WebsetsMatched []WebsetName `json:"websets_matched"`
+	WebsetsMatched []WebsetName `json:"websets_matched,omitempty"`
 }
 
 // ProfileCertification defines model for ProfileCertification.
@@ -1313,6 +1347,9 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing. 0 is no limit.
+	MaxCredits int64 `form:"max_credits,omitempty" json:"max_credits,omitempty"`
+
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
@@ -1328,6 +1365,9 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing. 0 is no limit.
+	MaxCredits int64 `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`

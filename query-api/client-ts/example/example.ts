@@ -19,7 +19,7 @@ const username = argv[2] ?? "octavia";
 
 const enriched = await client.POST("/v1/person/enrich", { body: { codehost: username, websets: ["codehost", "network"] } });
 if (enriched.error) throw new Error(enriched.error.detail);
-console.log("enrich:", enriched.data.websets_matched.join(" "), "-", enriched.data.person.codehost?.codehost_username);
+console.log("enrich:", enriched.data.websets_matched?.join(" "), "-", enriched.data.person?.codehost?.codehost_username);
 
 const one = await client.GET("/v1/webset/codehost/person", { params: { query: { codehost: username, addons: ["network"], must_have: ["repos", "network"] } } });
 if (one.error) throw new Error(one.error.detail);

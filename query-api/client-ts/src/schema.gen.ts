@@ -399,6 +399,13 @@ export interface components {
              *     ]
              */
             websets?: components["schemas"]["WebsetName"][] | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+             */
+            max_credits?: number | null;
+            /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
+            dry_run?: boolean | null;
         } | unknown | unknown | unknown;
         ContextRequest: {
             /**
@@ -427,6 +434,13 @@ export interface components {
              * @default 30
              */
             response_timeout_sec?: number | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error, and no task is started.
+             */
+            max_credits?: number | null;
+            /** @description Validates the call and returns its maximum cost; no task is started and nothing is charged. */
+            dry_run?: boolean | null;
         };
         ContextField: {
             /** @enum {string} */
@@ -478,6 +492,11 @@ export interface components {
              * @default 30
              */
             max_age_days?: number | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+             */
+            max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is searched or charged. */
             dry_run?: boolean | null;
         } & ({
@@ -543,11 +562,23 @@ export interface components {
             network_url?: string | null;
             /** @description Internal company ID. */
             company_id?: string | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+             */
+            max_credits?: number | null;
+            /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
+            dry_run?: boolean | null;
         } | unknown | unknown | unknown | unknown;
         NetworkPersonRequest: {
             network: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["NetworkAddon"][] | null;
             must_have?: components["schemas"]["NetworkMustHave"][] | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+             */
+            max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
         };
@@ -555,6 +586,11 @@ export interface components {
             codehost: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["CodehostAddon"][] | null;
             must_have?: components["schemas"]["CodehostMustHave"][] | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+             */
+            max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
         };
@@ -693,18 +729,32 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /** @description The websets that matched and the person; with `dry_run`, a `DryRun`. */
         PersonEnrichResponse: {
             /** @description The websets that matched and returned data; empty if none. */
-            websets_matched: components["schemas"]["WebsetName"][];
+            websets_matched?: components["schemas"]["WebsetName"][];
             /** @description One key per matched webset; `{}` if there is no match. */
-            person: {
+            person?: {
                 codehost?: components["schemas"]["EnrichedCodehost"];
                 network?: components["schemas"]["EnrichedNetwork"];
             };
+            /** @enum {boolean} */
+            dry_run?: true;
+            /** Format: int64 */
+            max_credits?: number;
+            /** Format: int64 */
+            credits_remaining?: number;
         };
+        /** @description The company, if it matched; with `dry_run`, a `DryRun`. */
         CompanyEnrichResponse: {
-            matched: boolean;
-            company: components["schemas"]["Company"] | null;
+            matched?: boolean;
+            company?: components["schemas"]["Company"] | null;
+            /** @enum {boolean} */
+            dry_run?: true;
+            /** Format: int64 */
+            max_credits?: number;
+            /** Format: int64 */
+            credits_remaining?: number;
         };
         /**
          * @description Present if the record was reached by a discovered link that no record declares: the source account, and the
@@ -1428,7 +1478,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "unknown parameter \"adons\": did you mean \"addons\"? Known are network, addons, must_have, dry_run"
+                 *       "detail": "unknown parameter \"adons\": did you mean \"addons\"? Known are network, addons, must_have, max_credits, dry_run"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -1591,8 +1641,10 @@ export interface components {
          *     as long as its cursor is valid.
          */
         IdempotencyKey: string;
+        /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+        MaxCreditsQuery: number;
         /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
-        DryRun: boolean;
+        DryRunQuery: boolean;
     };
     requestBodies: never;
     headers: {
@@ -1648,6 +1700,12 @@ export interface components {
         "X-Quota-Remaining": number;
         /** @description The response was stored for the `Idempotency-Key`; this call was not charged. */
         "Idempotent-Replayed": true;
+        /**
+         * @description Why the response has no record: `not_found`, or `must_have: ` and the fields none of which the record has.
+         *     Absent from other responses, and from lists. Records of erased people are not found.
+         * @example must_have: education
+         */
+        "X-Miss-Reason": string;
         /**
          * @description Stages without a complete result, comma separated: `input`, `known_links`, `code_host`,
          *     `web_search`, `language_model`. Absent if all are complete.
@@ -1706,6 +1764,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
                 };
@@ -1856,6 +1915,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
                 };
@@ -1990,7 +2050,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["ContextProfile"];
+                    "application/json": components["schemas"]["ContextProfile"] | components["schemas"]["DryRun"];
                 };
             };
             /** @description The profile is not ready. It is delivered to `webhook_url`. */
@@ -2121,8 +2181,10 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["NetworkMustHaves"];
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+                max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
-                dry_run?: components["parameters"]["DryRun"];
+                dry_run?: components["parameters"]["DryRunQuery"];
             };
             header?: never;
             path?: never;
@@ -2140,6 +2202,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2185,6 +2248,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
                 };
@@ -2224,8 +2288,10 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["CodehostMustHaves"];
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+                max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
-                dry_run?: components["parameters"]["DryRun"];
+                dry_run?: components["parameters"]["DryRunQuery"];
             };
             header?: never;
             path?: never;
@@ -2243,6 +2309,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2288,6 +2355,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
                 };

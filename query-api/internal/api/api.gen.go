@@ -188,21 +188,6 @@ func (e ContextAcceptedStatus) Valid() bool {
 	}
 }
 
-// Defines values for ContextProfileDryRun.
-const (
-	ContextProfileDryRunTrue ContextProfileDryRun = true
-)
-
-// Valid indicates whether the value is a known member of the ContextProfileDryRun enum.
-func (e ContextProfileDryRun) Valid() bool {
-	switch e {
-	case ContextProfileDryRunTrue:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for DiscoveredLinkPlatform.
 const (
 	DiscoveredLinkPlatformCodehost DiscoveredLinkPlatform = "codehost"
@@ -215,6 +200,21 @@ func (e DiscoveredLinkPlatform) Valid() bool {
 	case DiscoveredLinkPlatformCodehost:
 		return true
 	case DiscoveredLinkPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DryRunDryRun.
+const (
+	DryRunDryRunTrue DryRunDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the DryRunDryRun enum.
+func (e DryRunDryRun) Valid() bool {
+	switch e {
+	case DryRunDryRunTrue:
 		return true
 	default:
 		return false
@@ -839,23 +839,17 @@ type ContextAccepted struct {
 // ContextAcceptedStatus defines model for ContextAccepted.Status.
 type ContextAcceptedStatus string
 
-// ContextProfile The standard and generated fields; with `dry_run`, a `DryRun`.
+// ContextProfile defines model for ContextProfile.
 type ContextProfile struct {
 	// Confidence Confidence by the path of the field, `custom.<name>` for generated ones.
-	Confidence       *map[string]interface{} `json:"confidence,omitempty"`
-	CreditsRemaining *int64                  `json:"credits_remaining,omitempty"`
+	Confidence map[string]interface{} `json:"confidence"`
 
 	// Custom One entry per key of the request's `schema`; null if no value reached the confidence.
-	Custom     *map[string]interface{} `json:"custom,omitempty"`
-	DryRun     *ContextProfileDryRun   `json:"dry_run,omitempty"`
-	MaxCredits *int64                  `json:"max_credits,omitempty"`
+	Custom map[string]interface{} `json:"custom"`
 
 	// Sources The source of each field by its path; a span of the input, or a record.
 	Sources *map[string]interface{} `json:"sources,omitempty"`
 }
-
-// ContextProfileDryRun defines model for ContextProfile.DryRun.
-type ContextProfileDryRun bool
 
 // ContextRequest defines model for ContextRequest.
 type ContextRequest struct {
@@ -927,6 +921,19 @@ type DiscoveredLink struct {
 
 // DiscoveredLinkPlatform defines model for DiscoveredLink.Platform.
 type DiscoveredLinkPlatform string
+
+// DryRun The response to a call with `dry_run`.
+type DryRun struct {
+	// CreditsRemaining Credits remaining in this month (UTC).
+	CreditsRemaining int64        `json:"credits_remaining"`
+	DryRun           DryRunDryRun `json:"dry_run"`
+
+	// MaxCredits Maximum cost of the call, in credits.
+	MaxCredits int64 `json:"max_credits"`
+}
+
+// DryRunDryRun defines model for DryRun.DryRun.
+type DryRunDryRun bool
 
 // Education defines model for Education.
 type Education struct {
@@ -1682,14 +1689,14 @@ type UsagePeriod struct {
 // WebsetName defines model for WebsetName.
 type WebsetName string
 
-// DryRun defines model for DryRun.
-type DryRun = bool
+// DryRunQuery defines model for DryRunQuery.
+type DryRunQuery = bool
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
-// MaxCredits defines model for MaxCredits.
-type MaxCredits = int64
+// MaxCreditsQuery defines model for MaxCreditsQuery.
+type MaxCreditsQuery = int64
 
 // Conflict defines model for Conflict.
 type Conflict = Error
@@ -1748,6 +1755,11 @@ type CreateContextParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// CreateContext200JSONResponseBody defines parameters for CreateContext.
+type CreateContext200JSONResponseBody struct {
+	union json.RawMessage
+}
+
 // GetDescription200JSONResponseBody defines parameters for GetDescription.
 type GetDescription200JSONResponseBody struct {
 	Openapi              string                 `json:"openapi"`
@@ -1803,10 +1815,10 @@ type GetCodehostPersonParams struct {
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-	MaxCredits *MaxCredits `form:"max_credits,omitempty" json:"max_credits,omitempty"`
+	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+	DryRun *DryRunQuery `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
 
 // PostCodehostPersonParams defines parameters for PostCodehostPerson.
@@ -1836,10 +1848,10 @@ type GetNetworkPersonParams struct {
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-	MaxCredits *MaxCredits `form:"max_credits,omitempty" json:"max_credits,omitempty"`
+	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+	DryRun *DryRunQuery `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 }
 
 // PostNetworkPersonParams defines parameters for PostNetworkPerson.
@@ -2004,6 +2016,68 @@ func (t Identifiers) MarshalJSON() ([]byte, error) {
 }
 
 func (t *Identifiers) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
+
+// AsContextProfile returns the union data inside the CreateContext200JSONResponseBody as a ContextProfile
+func (t CreateContext200JSONResponseBody) AsContextProfile() (ContextProfile, error) {
+	var body ContextProfile
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromContextProfile overwrites any union data inside the CreateContext200JSONResponseBody as the provided ContextProfile
+func (t *CreateContext200JSONResponseBody) FromContextProfile(v ContextProfile) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeContextProfile performs a merge with any union data inside the CreateContext200JSONResponseBody, using the provided ContextProfile
+func (t *CreateContext200JSONResponseBody) MergeContextProfile(v ContextProfile) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDryRun returns the union data inside the CreateContext200JSONResponseBody as a DryRun
+func (t CreateContext200JSONResponseBody) AsDryRun() (DryRun, error) {
+	var body DryRun
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDryRun overwrites any union data inside the CreateContext200JSONResponseBody as the provided DryRun
+func (t *CreateContext200JSONResponseBody) FromDryRun(v DryRun) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDryRun performs a merge with any union data inside the CreateContext200JSONResponseBody, using the provided DryRun
+func (t *CreateContext200JSONResponseBody) MergeDryRun(v DryRun) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t CreateContext200JSONResponseBody) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *CreateContext200JSONResponseBody) UnmarshalJSON(b []byte) error {
 	err := t.union.UnmarshalJSON(b)
 	return err
 }
@@ -3278,14 +3352,14 @@ type CreateContext200ResponseHeaders struct {
 }
 
 type CreateContext200JSONResponse struct {
-	Body    ContextProfile
+	Body    CreateContext200JSONResponseBody
 	Headers CreateContext200ResponseHeaders
 }
 
 func (response CreateContext200JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body.union); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -55,9 +55,9 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 			switch strings.TrimPrefix(p.Ref, "#/components/parameters/") {
 			case "IdempotencyKey":
 				idempotent = true
-			case "DryRun":
+			case "DryRunQuery":
 				names = append(names, "dry_run")
-			case "MaxCredits":
+			case "MaxCreditsQuery":
 				names = append(names, "max_credits")
 			default:
 				if p.In == "path" {
