@@ -125,9 +125,9 @@ type ErasureState string
 
 // States of an erasure request.
 const (
-	ErasurePending    ErasureState = "requested" // suppressed: the person is in no response
-	ErasureSuppressed ErasureState = "masked"    // all stored data of the person was found
-	ErasureDeleted    ErasureState = "removed"   // all of it is physically deleted
+	ErasurePending    ErasureState = "requested"  // suppressed: the person is in no response
+	ErasureSuppressed ErasureState = "suppressed" // all stored data of the person was found
+	ErasureDeleted    ErasureState = "deleted"    // all of it is physically deleted
 	ErasureWithdrawn  ErasureState = "withdrawn"
 )
 
@@ -135,8 +135,8 @@ const (
 type ErasureStatus struct {
 	event.Erasure
 	State        ErasureState     `json:"state"`
-	SuppressedAt time.Time        `json:"masked_at,omitzero"`
-	DeletedAt    time.Time        `json:"removed_at,omitzero"`
+	SuppressedAt time.Time        `json:"suppressed_at,omitzero"`
+	DeletedAt    time.Time        `json:"deleted_at,omitzero"`
 	WithdrawnAt  time.Time        `json:"withdrawn_at,omitzero"`
 	Found        map[string]int64 `json:"found,omitempty"`
 }

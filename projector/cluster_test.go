@@ -144,9 +144,9 @@ func TestEraserOnACluster(t *testing.T) {
 			"codehost_people_local"))
 	}
 	e := startEraser(t, h, suppressed(t, "ghost"))
-	e.await(t, "masked")
+	e.await(t, event.ErasureSuppressed)
 	require.Zero(t, s.count("SELECT count() FROM codehost_people WHERE user_id = 42"))
-	e.await(t, "removed")
+	e.await(t, event.ErasureDeleted)
 	var people, repos uint64
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}

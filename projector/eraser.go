@@ -80,9 +80,9 @@ type pendingRewrite struct {
 
 // pendingErasure is a request in progress.
 type pendingErasure struct {
-	at     time.Time
-	masked bool
-	urgent bool
+	at         time.Time
+	suppressed bool
+	urgent     bool
 	// waits are the hashes whose entries are not in force yet: a request is logged before its entries are
 	// published. The request is not handled until they are.
 	waitingFor  []suppress.Hash
@@ -233,7 +233,7 @@ func (e *Eraser) applyEvent(r event.Erasure) bool {
 		}
 	case event.ErasureSuppressed:
 		if p != nil {
-			p.masked = true
+			p.suppressed = true
 			if p.swept.IsZero() && !p.isWaiting() { // Reported before a restart, or by another replica.
 				p.swept = r.At
 				if now := e.deps.Now(); now.Before(p.swept) {
@@ -271,7 +271,7 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 	begin := e.deps.Now()
 	urgent := false
 	for _, p := range pending {
-		changed = changed || !p.masked || p.swept.IsZero()
+		changed = changed || !p.suppressed || p.swept.IsZero()
 		urgent = urgent || p.urgent && !p.at.After(begin)
 	}
 	if changed && len(pending) > 0 && !e.answersScanned {
@@ -374,7 +374,7 @@ func (e *Eraser) publishStatus(
 	now := e.deps.Now().UTC()
 	for id, p := range e.pending {
 		if p.at.After(begin) || p.isWaiting() || p.swept.IsZero() || p.swept.After(begin) ||
-			action == event.ErasureSuppressed && p.masked {
+			action == event.ErasureSuppressed && p.suppressed {
 			continue
 		}
 		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
@@ -396,7 +396,7 @@ func (e *Eraser) publishStatus(
 		if action == event.ErasureDeleted {
 			delete(e.pending, id)
 		} else {
-			e.pending[id].masked = true
+			e.pending[id].suppressed = true
 		}
 	}
 	return nil

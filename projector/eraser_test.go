@@ -146,15 +146,15 @@ func TestEraser_RewritesSweptRequestAfterRestart(t *testing.T) {
 		"the clock was ahead": 30 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
-			masked := event.Erasure{RequestID: "r1", At: time.Now().UTC().Add(ahead), Urgent: true}
+			logged := event.Erasure{RequestID: "r1", At: time.Now().UTC().Add(ahead), Urgent: true}
 			for _, action := range []event.ErasureAction{event.ErasureRequested, event.ErasureSuppressed} {
-				masked.Action = action
-				value, err := json.Marshal(&masked)
+				logged.Action = action
+				value, err := json.Marshal(&logged)
 				require.NoError(t, err)
-				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value,
+				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(logged.RequestID), Value: value,
 					Headers: bus.SetEvent(nil, bus.Event{
-						ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test",
-						Time: masked.At, ContentType: "application/json",
+						ID: logged.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test",
+						Time: logged.At, ContentType: "application/json",
 					})})
 			}
 			startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureDeleted)

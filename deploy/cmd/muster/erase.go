@@ -134,16 +134,16 @@ not suppressed; 2 not accepted.`,
 						return err
 					}
 				}
-				masked := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
+				notShown := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
 				if asJSON {
-					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), masked)
+					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), notShown)
 				}
-				if masked == nil && wait > 0 && len(done) > 0 {
+				if notShown == nil && wait > 0 && len(done) > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(),
 						"The person is no longer shown by any endpoint. `muster erase status %s` reports when the "+
-							"stored data is removed.\n", done[0].RequestID)
+							"stored data is deleted.\n", done[0].RequestID)
 				}
-				return masked
+				return notShown
 			})
 		},
 	}
@@ -247,7 +247,7 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 		return err
 	}
 	return partlyError{fmt.Errorf("request accepted, but not in force after %v (is a projector running?): "+
-		"`muster erase status %s` shows \"masked\" once the person is no longer shown", timeout, ids[0])}
+		"`muster erase status %s` shows \"suppressed\" once the person is no longer shown", timeout, ids[0])}
 }
 
 func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
@@ -324,8 +324,8 @@ func (c *command) eraseStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [REQUEST]",
 		Short: "Show the state of a request, or counts by state",
-		Long: `States: requested (in force, the person is not shown), masked (the stored data was found and hidden),
-removed (the data is physically deleted), withdrawn. A prefix of the request ID is enough.`,
+		Long: `States: requested (in force, the person is not shown), suppressed (the stored data was found and hidden),
+deleted (the data is physically deleted), withdrawn. A prefix of the request ID is enough.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := c.erasures(cmd.Context())
@@ -341,7 +341,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 					return printJSON(cmd, map[string]any{"requests": len(all), "states": count})
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
-					"%d requests: %d requested, %d masked, %d removed, %d withdrawn\n", len(all),
+					"%d requests: %d requested, %d suppressed, %d deleted, %d withdrawn\n", len(all),
 					count[ingest.ErasurePending], count[ingest.ErasureSuppressed], count[ingest.ErasureDeleted],
 					count[ingest.ErasureWithdrawn])
 				return nil
@@ -362,7 +362,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 			for _, line := range []struct {
 				name string
 				at   time.Time
-			}{{"masked", s.SuppressedAt}, {"removed", s.DeletedAt}, {"withdrawn", s.WithdrawnAt}} {
+			}{{"suppressed", s.SuppressedAt}, {"deleted", s.DeletedAt}, {"withdrawn", s.WithdrawnAt}} {
 				if !line.at.IsZero() {
 					fmt.Fprintf(out, "%-12s %s\n", line.name, line.at.Format(time.RFC3339))
 				}

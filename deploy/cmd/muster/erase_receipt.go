@@ -48,7 +48,7 @@ tasks, events, deliveries and dead letters, which expire by age, the same and wh
 parts on disk; the removed data; the suppression hashes that are retained; and what was not searched. It contains no
 personal data. It is signed with Ed25519, by a key derived from the root secret; the public key is in the receipt.
 
-Exit status: 0 removed, nothing remains; 1 the receipt is written, but data remains or the removal is not finished;
+Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data remains or the deletion is not finished;
 2 there is no receipt.`,
 		Example: `  muster erase receipt er_0193 --output receipt.json
   muster erase verify receipt.json`,
@@ -75,8 +75,8 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 			}
 			r := receipt.Receipt{
 				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
-				State:    string(s.State),
-				MaskedAt: s.SuppressedAt, RemovedAt: s.DeletedAt, Found: s.Found,
+				State:        string(s.State),
+				SuppressedAt: s.SuppressedAt, DeletedAt: s.DeletedAt, Found: s.Found,
 			}
 			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
 				return receipt.Look(ctx, src, s.Identifiers, &r)
@@ -99,7 +99,7 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 			case r.Remaining() > 0:
 				return partlyError{fmt.Errorf("%d rows and messages remain (state %s)", r.Remaining(), s.State)}
 			case s.State != ingest.ErasureDeleted:
-				return partlyError{fmt.Errorf("the removal is not finished (state %s)", s.State)}
+				return partlyError{fmt.Errorf("the deletion is not finished (state %s)", s.State)}
 			}
 			return nil
 		},
@@ -159,7 +159,7 @@ verified.`,
 			if offline {
 				return nil
 			}
-			now := receipt.Receipt{MaskedAt: r.MaskedAt}
+			now := receipt.Receipt{SuppressedAt: r.SuppressedAt}
 			kept := r.Hashes()
 			err = c.withReceiptSource(cmd.Context(),
 				func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })
