@@ -1,4 +1,4 @@
-package convert
+package suppress_test
 
 import (
 	"crypto/sha256"
@@ -13,7 +13,7 @@ import (
 )
 
 // A request by value and one by SHA-256 have the same hash and mark.
-func TestHashIdentifiers_ValueAndSHA256Agree(t *testing.T) {
+func TestKey_RequestByValueAndBySHA256Agree(t *testing.T) {
 	key := suppress.NoKey()
 	for _, typ := range suppress.Types() {
 		value := map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100",
@@ -31,9 +31,9 @@ func TestHashIdentifiers_ValueAndSHA256Agree(t *testing.T) {
 		require.NoError(t, err)
 		request, ok := rec.Body.(*record.Erasure)
 		require.True(t, ok)
-		got, bad := hashIdentifiers(key, request)
+		got, bad := key.Request(request)
 		require.Nil(t, bad)
-		want := hashedIdentifier{typ, key.Of(typ, value), key.Mark(typ, sum)}
-		require.Equal(t, []hashedIdentifier{want, want}, got)
+		want := suppress.Requested{Type: typ, Hash: key.Of(typ, value), Mark: key.Mark(typ, sum)}
+		require.Equal(t, []suppress.Requested{want, want}, got)
 	}
 }
