@@ -14,7 +14,7 @@ var migrations embed.FS
 // Migrations returns the schema as files NNNN_create_<table>.sql: text/templates that are rendered with a
 // Layout. Statements end with ";" at the end of a line and are idempotent; the line "-- owner:" names the
 // service that owns the table. A file in baseline/ creates all tables and views as the migrations up to its
-// number leave them, for new databases, which takes a fraction of the time. TestBaseline of projector writes
+// number leave them, for new databases, which takes a fraction of the time. TestBaseline of projector/migrations writes
 // (-update) and verifies it.
 func Migrations() (fs.FS, error) {
 	files, err := fs.Sub(migrations, "migrations")

@@ -20,6 +20,7 @@ import (
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/service"
+	erasing "muster/projector/erasure"
 	"muster/schemas/event"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -268,12 +269,12 @@ func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON boo
 	return nil
 }
 
-func (c *command) erasures(ctx context.Context) ([]ingest.ErasureStatus, error) {
+func (c *command) erasures(ctx context.Context) ([]erasing.Status, error) {
 	kafka, err := c.kafka()
 	if err != nil {
 		return nil, err
 	}
-	return ingest.Erasures(ctx, kafka)
+	return erasing.Requests(ctx, kafka)
 }
 
 func (c *command) eraseList() *cobra.Command {
@@ -304,7 +305,7 @@ func (c *command) eraseList() *cobra.Command {
 }
 
 // typesOf formats the types of a request's identifiers with their counts.
-func typesOf(s ingest.ErasureStatus) string {
+func typesOf(s erasing.Status) string {
 	count := make(map[string]int)
 	for _, i := range s.Identifiers {
 		count[i.Type]++
@@ -333,7 +334,7 @@ deleted (the data is physically deleted), withdrawn. A prefix of the request ID 
 				return err
 			}
 			if len(args) == 0 {
-				count := map[ingest.ErasureState]int{}
+				count := map[erasing.State]int{}
 				for _, s := range all {
 					count[s.State]++
 				}
@@ -342,11 +343,11 @@ deleted (the data is physically deleted), withdrawn. A prefix of the request ID 
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
 					"%d requests: %d requested, %d suppressed, %d deleted, %d withdrawn\n", len(all),
-					count[ingest.ErasurePending], count[ingest.ErasureSuppressed], count[ingest.ErasureDeleted],
-					count[ingest.ErasureWithdrawn])
+					count[erasing.Requested], count[erasing.Suppressed], count[erasing.Deleted],
+					count[erasing.Withdrawn])
 				return nil
 			}
-			s, err := ingest.FindErasure(all, args[0])
+			s, err := erasing.Find(all, args[0])
 			if err != nil {
 				return err
 			}
@@ -418,15 +419,15 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 				if len(args) > 1 {
 					return errors.New("too many requests: withdraw one at a time")
 				}
-				all, err := ingest.Erasures(ctx, cfg.Bus)
+				all, err := erasing.Requests(ctx, cfg.Bus)
 				if err != nil {
 					return err
 				}
-				s, err := ingest.FindErasure(all, args[0])
+				s, err := erasing.Find(all, args[0])
 				if err != nil {
 					return err
 				}
-				done, err := ingest.WithdrawErasure(ctx, cfg, deps, s, by, note)
+				done, err := ingest.WithdrawErasure(ctx, cfg, deps, s.Erasure, by, note)
 				if err != nil {
 					return err
 				}

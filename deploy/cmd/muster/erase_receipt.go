@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/receipt"
-	"muster/ingest"
 	"muster/platform/service"
+	erasing "muster/projector/erasure"
 	"muster/schemas/suppress"
 )
 
@@ -66,11 +66,11 @@ Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data rema
 			if err != nil {
 				return err
 			}
-			s, err := ingest.FindErasure(all, args[0])
+			s, err := erasing.Find(all, args[0])
 			if err != nil {
 				return err
 			}
-			if s.State == ingest.ErasureWithdrawn {
+			if s.State == erasing.Withdrawn {
 				return errors.New("the request was withdrawn: nothing to attest")
 			}
 			r := receipt.Receipt{
@@ -98,7 +98,7 @@ Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data rema
 				return fmt.Errorf("write the receipt: %w", err)
 			case r.Remaining() > 0:
 				return partlyError{fmt.Errorf("%d rows and messages remain (state %s)", r.Remaining(), s.State)}
-			case s.State != ingest.ErasureDeleted:
+			case s.State != erasing.Deleted:
 				return partlyError{fmt.Errorf("the deletion is not finished (state %s)", s.State)}
 			}
 			return nil

@@ -1,5 +1,5 @@
 -- owner: projector
--- Written by TestBaseline: go test -run '^TestBaseline$' ./projector -update
+-- Written by TestBaseline: go test -run '^TestBaseline$' ./projector/migrations -update
 CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}}
 (
     `profile_hash` UInt64 COMMENT 'Hash of profile_id, the order of the table',
