@@ -49,7 +49,9 @@ func TestAnswers_ReflectAccountsRepositoriesCommitsAndLists(t *testing.T) {
 		require.Equal(t, step.want, got, step.what)
 		require.Equal(t, step.total, fmt.Sprint(rows[0].Repos, rows[0].Commits), step.what)
 	}
-	h.PublishRecords(projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2027","deleted":true}`))
+	h.PublishRecords(
+		projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2027","deleted":true}`),
+	)
 	h.CaughtUp()
 	require.True(t, h.Answers(7)[0].Deleted)
 	require.Empty(t, h.Answers(7)[0].AppendEntries(nil, readmodel.ShapeWebset))
@@ -96,7 +98,10 @@ func TestAnswers_RecreatedTopicStartsGeneration(t *testing.T) {
 func TestAnswers_LargeAccountsAreBuiltSeparately(t *testing.T) {
 	h := projectortest.New(t)
 	h.Start(func(c *projector.Config, _ *project.Deps) { c.LargeAge = 2 * time.Second })
-	recs := []*record.Record{projectortest.AccountRecord(t, 7, "2024", "ann"), projectortest.AccountRecord(t, 8, "2024", "bob")}
+	recs := []*record.Record{
+		projectortest.AccountRecord(t, 7, "2024", "ann"),
+		projectortest.AccountRecord(t, 8, "2024", "bob"),
+	}
 	const repos = 5500
 	for i := range repos {
 		recs = append(recs, projectortest.Repo(t, 7, i, "2024", ""))
@@ -111,8 +116,16 @@ func TestAnswers_LargeAccountsAreBuiltSeparately(t *testing.T) {
 	h.CaughtUp()
 	require.EqualValues(t, repos, h.Answers(7)[0].Repos, "it waits")
 	require.EqualValues(t, 1, h.Answers(8)[0].Repos)
-	projectortest.Eventually(t, func(context.Context) bool { return h.Answers(7)[0].Repos == repos+1 }, "the new repository")
-	require.Equal(t, strconv.Itoa(repos), projectortest.IDs(h.Entries("repos", readmodel.ShapeWebset, h.Answers(7)[0])[:1]))
+	projectortest.Eventually(
+		t,
+		func(context.Context) bool { return h.Answers(7)[0].Repos == repos+1 },
+		"the new repository",
+	)
+	require.Equal(
+		t,
+		strconv.Itoa(repos),
+		projectortest.IDs(h.Entries("repos", readmodel.ShapeWebset, h.Answers(7)[0])[:1]),
+	)
 }
 
 // The account is erased while its answer is built.
@@ -138,7 +151,11 @@ func TestAnswers_ErasedDuringBuildAreDeleted(t *testing.T) {
 
 func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
 	commit := func(sha, members string) *record.Record {
-		return projectortest.Decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"`+sha+`","author_date":"2024"`+members+`}`)
+		return projectortest.Decode(
+			t,
+			record.KindCodehostCommit,
+			`{"user_id":7,"sha":"`+sha+`","author_date":"2024"`+members+`}`,
+		)
 	}
 	given := `"full_name":"Ann Bo","names":["Ann B."],"emails":["Own@x.example"]`
 	for _, c := range []struct {
@@ -194,8 +211,13 @@ func TestAnswers_DeriveValuesOfRepositoriesAndCommits(t *testing.T) {
 
 func TestAnswers_AddressesOfCommitsFindTheAccount(t *testing.T) {
 	s := projectortest.OpenStore(t)
-	s.Insert("1",
-		projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025","codehost_username":"ann"}`),
+	s.Insert(
+		"1",
+		projectortest.Decode(
+			t,
+			record.KindCodehostPerson,
+			`{"user_id":7,"last_updated":"2025","codehost_username":"ann"}`,
+		),
 		projectortest.Decode(t, record.KindCodehostCommit,
 			`{"user_id":7,"sha":"a","author_date":"2024","author_email":"Ann@X.example"}`),
 	)

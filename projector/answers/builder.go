@@ -339,7 +339,8 @@ func (a *answerBuilder) generation(ctx context.Context, b bus.Batch) (uint32, er
 	}
 	if isNew {
 		generation++
-		if err := readmodel.BeginAnswers(ctx, a.deps.Conn, generation, uint32(len(ends))); err != nil { //nolint:gosec // as above
+		err := readmodel.BeginAnswers(ctx, a.deps.Conn, generation, uint32(len(ends))) //nolint:gosec // as above
+		if err != nil {
 			return 0, err
 		}
 		if generation > 1 {

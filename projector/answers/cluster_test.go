@@ -44,13 +44,20 @@ func TestAnswers_LaggingReplicaIsReadAgain(t *testing.T) {
 		require.NoError(t, err)
 		return projectortest.TotalLag(lags)
 	}
-	projectortest.Eventually(t, func(context.Context) bool { return h.Answers(100)[0].Rebuilt > 0 }, "it is built again")
+	projectortest.Eventually(
+		t,
+		func(context.Context) bool { return h.Answers(100)[0].Rebuilt > 0 },
+		"it is built again",
+	)
 	require.NotZero(t, pending(), "the touches are not committed")
 	require.Equal(t, "old", h.Answers(100)[0].UsernameKey)
 	var batch readmodel.Batch
 	renderer := readmodel.NewRenderer(identity.Default())
 	for i, rec := range newer {
-		require.NoError(t, renderer.Rows(&batch, rec, readmodel.Position{Topic: rec.Kind.Topic(), Offset: int64(1000 + i)}))
+		require.NoError(
+			t,
+			renderer.Rows(&batch, rec, readmodel.Position{Topic: rec.Kind.Topic(), Offset: int64(1000 + i)}),
+		)
 	}
 	require.NoError(t, readmodel.Insert(t.Context(), s.Conn, "late", &batch))
 	h.CaughtUp()

@@ -20,7 +20,11 @@ func TestAnswers_ShowVisibleEntries(t *testing.T) {
 		want    string
 	}{
 		{"newest first, then by id", func(tb testing.TB, u int) []*record.Record {
-			return []*record.Record{projectortest.Repo(tb, u, 3, "2024", ""), projectortest.Repo(tb, u, 1, "2025", ""), projectortest.Repo(tb, u, 2, "2024", "")}
+			return []*record.Record{
+				projectortest.Repo(tb, u, 3, "2024", ""),
+				projectortest.Repo(tb, u, 1, "2025", ""),
+				projectortest.Repo(tb, u, 2, "2024", ""),
+			}
 		}, "1 2 3"},
 		{"deleted", func(tb testing.TB, u int) []*record.Record {
 			return []*record.Record{projectortest.Repo(tb, u, 1, "2024", ""), projectortest.Repo(tb, u, 2, "2024", ""),
@@ -35,17 +39,26 @@ func TestAnswers_ShowVisibleEntries(t *testing.T) {
 				projectortest.RepoList(tb, u, "2025", "9")}
 		}, "1"},
 		{"an entry as old as the list is withdrawn", func(tb testing.TB, u int) []*record.Record {
-			return []*record.Record{projectortest.Repo(tb, u, 1, "2025", ""), projectortest.RepoList(tb, u, "2025", "2")}
+			return []*record.Record{
+				projectortest.Repo(tb, u, 1, "2025", ""),
+				projectortest.RepoList(tb, u, "2025", "2"),
+			}
 		}, ""},
 		{"an empty list withdraws all", func(tb testing.TB, u int) []*record.Record {
 			return []*record.Record{projectortest.Repo(tb, u, 1, "2024", ""), projectortest.RepoList(tb, u, "2025")}
 		}, ""},
 		{"only the newest list counts", func(tb testing.TB, u int) []*record.Record {
-			return []*record.Record{projectortest.Repo(tb, u, 1, "2024", ""), projectortest.RepoList(tb, u, "2026", "1"),
-				projectortest.RepoList(tb, u, "2025", "2")}
+			return []*record.Record{
+				projectortest.Repo(tb, u, 1, "2024", ""),
+				projectortest.RepoList(tb, u, "2026", "1"),
+				projectortest.RepoList(tb, u, "2025", "2"),
+			}
 		}, "1"},
 		{"a deleted entry stays away though the list has it", func(tb testing.TB, u int) []*record.Record {
-			return []*record.Record{projectortest.Repo(tb, u, 1, "2024", `,"deleted":true`), projectortest.RepoList(tb, u, "2026", "1")}
+			return []*record.Record{
+				projectortest.Repo(tb, u, 1, "2024", `,"deleted":true`),
+				projectortest.RepoList(tb, u, "2026", "1"),
+			}
 		}, ""},
 		{"a withdrawn list states nothing", func(tb testing.TB, u int) []*record.Record {
 			return []*record.Record{
@@ -86,8 +99,17 @@ func TestAnswers_ShowVisibleEntries(t *testing.T) {
 
 func TestAnswers_ShowEntriesByShape(t *testing.T) {
 	s := projectortest.OpenStore(t)
-	s.Insert("1", projectortest.Owner(t, 7),
-		projectortest.Repo(t, 7, 1, "2024", `,"description":"a@b.example"`), projectortest.Repo(t, 7, 2, "2023", `,"description":"none"`),
+	s.Insert(
+		"1",
+		projectortest.Owner(t, 7),
+		projectortest.Repo(
+			t,
+			7,
+			1,
+			"2024",
+			`,"description":"a@b.example"`,
+		),
+		projectortest.Repo(t, 7, 2, "2023", `,"description":"none"`),
 		projectortest.Decode(t, record.KindCodehostCommit,
 			`{"user_id":7,"sha":"b","author_date":"2024","author_email":"a@b.example"}`),
 		projectortest.Decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024"}`),
@@ -118,8 +140,11 @@ func TestAnswers_BuildLargeAccount(t *testing.T) {
 	var recs []*record.Record
 	var items []string
 	for i := range 10_000 {
-		recs = append(recs, projectortest.Repo(t, 7, i, fmt.Sprintf("2020-01-01T%02d:%02d:%02dZ", i/3600, i/60%60, i%60),
-			`,"description":"`+strings.Repeat("d", 300)+`"`))
+		recs = append(
+			recs,
+			projectortest.Repo(t, 7, i, fmt.Sprintf("2020-01-01T%02d:%02d:%02dZ", i/3600, i/60%60, i%60),
+				`,"description":"`+strings.Repeat("d", 300)+`"`),
+		)
 		if i < 9_000 {
 			items = append(items, fmt.Sprint(i))
 		}

@@ -250,7 +250,7 @@ func (e *Eraser) releaseWaiting(p *pendingErasure) {
 	})
 }
 
-// work sweeps if something changed or a request is pending, and rewrites when it is due. whole says that the
+// work sweeps if something changed or a request is pending, and rewrites when it is due. logRead reports whether the
 // log was read to its end; status events are published only then.
 func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 	// Read each time: tables may be created or replaced while the eraser runs.

@@ -33,7 +33,11 @@ func TestEraser_RebuildsAnswersAfterKill(t *testing.T) {
 	})
 	require.NoError(t, h.Conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'a'"))
 	require.EqualValues(t, 2, h.Answers(7)[0].Commits)
-	startEraser(t, h, projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureSuppressed)
+	startEraser(
+		t,
+		h,
+		projectortest.SuppressedBy(t, suppress.Email, "ada@example.com"),
+	).await(t, event.ErasureSuppressed)
 	require.EqualValues(t, 1, h.Answers(7)[0].Commits)
 	require.Zero(t, h.Count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
 }
@@ -73,7 +77,9 @@ func TestEraser_FindsContextProfilesByRecord(t *testing.T) {
 	h := projectortest.New(t)
 	set := projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")
 	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
-		record.KindNetworkPerson: {`{"profile_id":"p3","username":"ada","full_name":"Ada Lovelace","emails":["ada@example.com"],"last_updated":"2026"}`},
+		record.KindNetworkPerson: {
+			`{"profile_id":"p3","username":"ada","full_name":"Ada Lovelace","emails":["ada@example.com"],"last_updated":"2026"}`,
+		},
 	})
 	var contexts readmodel.ContextBatch
 	require.NoError(t, contexts.Add(contextOf(t, "hers", `{"full_name":"Ada Lovelace","custom":{"about":"..."}}`,
@@ -90,8 +96,14 @@ func TestEraser_FindsContextProfilesByRecord(t *testing.T) {
 func TestEraser_ToleratesRequestFromFuture(t *testing.T) {
 	h := projectortest.New(t)
 	set := projectortest.Suppressed(t, "ghost")
-	projectortest.InsertAll(t, h, "before",
-		map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`}})
+	projectortest.InsertAll(
+		t,
+		h,
+		"before",
+		map[record.Kind][]string{
+			record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`},
+		},
+	)
 	request(t, h, "ahead", time.Now().Add(time.Hour))
 	e := startEraser(t, h, set)
 	e.await(t, event.ErasureDeleted)
@@ -108,7 +120,9 @@ func TestEraser_DeletesMutuallyLinkedAccounts(t *testing.T) {
 			codehost + `"},"source":"s","observed_at":"2026"}`
 	}
 	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
-		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada","emails":["ada@example.com"],"codehost_username":"adahub","last_updated":"2026"}`},
+		record.KindNetworkPerson: {
+			`{"profile_id":"p1","username":"ada","emails":["ada@example.com"],"codehost_username":"adahub","last_updated":"2026"}`,
+		},
 		record.KindCodehostPerson: {
 			`{"user_id":7,"codehost_username":"adahub","network_username":"ada","last_updated":"2026"}`,
 			`{"user_id":8,"codehost_username":"claims","network_username":"ada","last_updated":"2026"}`,

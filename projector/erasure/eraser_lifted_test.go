@@ -75,7 +75,14 @@ func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 				t.Fatal("the sweep does not come so far")
 			}
 			apply("ghost", true)
-			projectortest.InsertAll(t, h, "again", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026-11"}`}})
+			projectortest.InsertAll(
+				t,
+				h,
+				"again",
+				map[record.Kind][]string{
+					record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026-11"}`},
+				},
+			)
 			close(g.goOn)
 			e.await(t, event.ErasureSuppressed)
 			require.EqualValues(t, 1, h.Count("SELECT uniqExact(user_id) FROM codehost_people WHERE user_id = 42"))

@@ -7,7 +7,7 @@ const (
 	defaultGather   = 300 * time.Millisecond
 	defaultReplaced = time.Minute
 
-	// idsPerStatement is the maximum number of ids in one statement: a parameter is part of the URL, which servers limit.
+	// idsPerStatement is the maximum number of ids in one statement: parameters are part of the URL, which is limited.
 	idsPerStatement = 500
 	// hashesPerStatement is the maximum number of hashes in a DELETE. Each is a synchronous mutation of all parts, so
 	// few large statements are faster; 5,000 hashes are 100 kB of the 256 KiB that a statement may have.

@@ -74,8 +74,12 @@ func TestBaselineOfACluster(t *testing.T) {
 			require.NoError(t, node.Exec(t.Context(), statement))
 		}
 	}
-	_, err = chplatform.Migrate(t.Context(), projectortest.OnCluster{Conn: nodes[0], Nodes: nodes}, withoutBaseline(migrations),
-		chplatform.MigrateConfig{OnCluster: "muster"})
+	_, err = chplatform.Migrate(
+		t.Context(),
+		projectortest.OnCluster{Conn: nodes[0], Nodes: nodes},
+		withoutBaseline(migrations),
+		chplatform.MigrateConfig{OnCluster: "muster"},
+	)
 	require.NoError(t, err)
 	for i, node := range nodes {
 		require.Equal(t, madeTables(t, node), byBaseline[i])
@@ -132,7 +136,9 @@ func writeBaseline(t *testing.T, conn driver.Conn, migrations []chplatform.Migra
 	}
 	made := madeTables(t, conn)
 	var b strings.Builder
-	b.WriteString("-- owner: projector\n-- Written by TestBaseline: go test -run '^TestBaseline$' ./projector/migrations -update\n")
+	b.WriteString(
+		"-- owner: projector\n-- Written by TestBaseline: go test -run '^TestBaseline$' ./projector/migrations -update\n",
+	)
 	create := regexp.MustCompile(`^CREATE (TABLE|VIEW) IF NOT EXISTS (\w+)`)
 	engine := regexp.MustCompile(`(?m)^ENGINE = ReplacingMergeTree\((\w+)\)$`)
 	for _, m := range migrations {

@@ -77,8 +77,11 @@ func TestMigrateCompletesANode(t *testing.T) {
 	require.Contains(t, tables[0], "muster."+kept+"_local")
 	require.Contains(t, tables[0], "muster.usage_monthly")
 	require.Equal(t, tables[0], tables[1])
-	require.Zero(t, (&projectortest.Store{TB: t, Conn: nodes[1]}).Count("SELECT count() FROM system.tables WHERE name = "+
-		"'unrelated_table'"))
+	require.Zero(
+		t,
+		(&projectortest.Store{TB: t, Conn: nodes[1]}).Count("SELECT count() FROM system.tables WHERE name = "+
+			"'unrelated_table'"),
+	)
 	lost := projectortest.OnCluster{Conn: nodes[0], Nodes: nodes, Fail: &clickhouse.Exception{Code: 253,
 		Name: "REPLICA_ALREADY_EXISTS"}}
 	_, err := migrations.Apply(t.Context(), lost, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
@@ -96,7 +99,11 @@ func TestMigrateCompletesANode(t *testing.T) {
 	}()
 	node := &projectortest.Store{TB: t, Conn: nodes[1]}
 	projectortest.Eventually(t, func(context.Context) bool {
-		return node.Count("SELECT count() FROM system.tables WHERE startsWith(database, 'muster')") == uint64(len(tables[0]))
+		return node.Count(
+			"SELECT count() FROM system.tables WHERE startsWith(database, 'muster')",
+		) == uint64(
+			len(tables[0]),
+		)
 	}, "a node lacks tables")
 	stop()
 	<-done

@@ -116,8 +116,14 @@ func TestProjector_OmitsCommitsOfErasedAuthors(t *testing.T) {
 	}
 	h.CaughtUp()
 	first := buried()
-	require.Equal(t, []string{"7/c"}, slices.Compact(slices.Clone(first)))                                                   // one per attempt
-	h.Publish(projectortest.Message(projectortest.Decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("e", "bob")))) // a separate batch
+	require.Equal(
+		t,
+		[]string{"7/c"},
+		slices.Compact(slices.Clone(first)),
+	) // one per attempt
+	h.Publish(
+		projectortest.Message(projectortest.Decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("e", "bob"))),
+	) // a separate batch
 	h.CaughtUp()
 	require.EqualValues(t, 3, h.Count("SELECT count() FROM codehost_commits"))
 	require.EqualValues(t, 3, h.Count("SELECT count() FROM codehost_commits WHERE sha IN ('b', 'd', 'e')"))

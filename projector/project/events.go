@@ -77,7 +77,8 @@ func NewEvents(cfg Config, deps Deps, rejects *rejected.Publisher) ([]Projection
 			}, readmodel.InsertContexts)},
 	} {
 		c := Consumer(cfg, deps)
-		c.Group, c.Topics, c.MaxAge, c.MaxIdle, c.Handle = e.group, []string{e.topic}, e.maxAge, batchIdleTimeout, e.handle
+		c.Group, c.Topics, c.Handle = e.group, []string{e.topic}, e.handle
+		c.MaxAge, c.MaxIdle = e.maxAge, batchIdleTimeout
 		consumer, err := bus.NewBatchConsumer(c)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.name, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the metrics of the projection of records. platform/bus exports lag, batch sizes, handling time and retries.
+// metrics are those of the projection of records. platform/bus exports lag, batch sizes, handling time and retries.
 type metrics struct {
 	records    *prometheus.CounterVec   // kind
 	tombstones *prometheus.CounterVec   // kind

@@ -18,7 +18,12 @@ func TestReadModel_NewestVersionWinsInAnyOrder(t *testing.T) {
 	versions := []*record.Record{
 		projectortest.Person(t, "p", "2024", `"username":"old","emails":["old@x.example"]`),
 		projectortest.Person(t, "p", "2025-06", `"username":"newer"`),
-		projectortest.Person(t, "p", "2025-07-01T00:00:00Z", `"username":"newest","headline":"H","url":"https://x.example/p"`),
+		projectortest.Person(
+			t,
+			"p",
+			"2025-07-01T00:00:00Z",
+			`"username":"newest","headline":"H","url":"https://x.example/p"`,
+		),
 		projectortest.Person(t, "p", "2025-03", `"deleted":true`),
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -36,10 +41,18 @@ func TestReadModel_NewestVersionWinsInAnyOrder(t *testing.T) {
 		require.Equal(t, "2025-07-01T00:00:00Z", record.Version(rows[0].Version).String())
 		require.False(t, rows[0].Deleted)
 		require.Equal(t, int64(versions[2].Version), rows[0].Version)
-		require.JSONEq(t, `{"profile_id":"p","network_username":"newest","network_url":"https://x.example/p","profile":{"headline":"H"}}`, projectortest.Members(rows[0], readmodel.ShapeEnrich))
+		require.JSONEq(
+			t,
+			`{"profile_id":"p","network_username":"newest","network_url":"https://x.example/p","profile":{"headline":"H"}}`,
+			projectortest.Members(rows[0], readmodel.ShapeEnrich),
+		)
 		require.JSONEq(t, `{"profile_id":"p","username":"newest","headline":"H","url":"https://x.example/p"}`,
 			projectortest.Members(rows[0], readmodel.ShapeWebset))
-		require.Equal(t, projectortest.Members(rows[0], readmodel.ShapeWebset), projectortest.Members(rows[0], readmodel.ShapeOpen))
+		require.Equal(
+			t,
+			projectortest.Members(rows[0], readmodel.ShapeWebset),
+			projectortest.Members(rows[0], readmodel.ShapeOpen),
+		)
 		require.NoError(t, s.Conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
 	}
 	require.EqualValues(t, 1, s.Count("SELECT count() FROM network_people"))
@@ -56,8 +69,11 @@ func TestReadModel_NewestVersionWinsInAnyOrder(t *testing.T) {
 
 func TestReadModel_GreaterHashWinsAmongEqualVersions(t *testing.T) {
 	s := projectortest.OpenStore(t)
-	recs := []*record.Record{projectortest.Person(t, "p", "2025", `"username":"a"`), projectortest.Person(t, "p", "2025", `"username":"b"`),
-		projectortest.Person(t, "p", "2025", `"username":"c"`)}
+	recs := []*record.Record{
+		projectortest.Person(t, "p", "2025", `"username":"a"`),
+		projectortest.Person(t, "p", "2025", `"username":"b"`),
+		projectortest.Person(t, "p", "2025", `"username":"c"`),
+	}
 	want := slices.MaxFunc(recs, func(a, b *record.Record) int {
 		if a.Hash < b.Hash {
 			return -1
@@ -110,15 +126,24 @@ func TestReadModel_OrderIsVersionRevisionDeletionHash(t *testing.T) {
 
 func TestLookups(t *testing.T) {
 	s := projectortest.OpenStore(t)
-	s.Insert("1",
-		projectortest.Person(t, "p_1", "2025", `"username":"Ann","emails":["A@x.example"],"codehost_username":"annhub"`),
+	s.Insert(
+		"1",
+		projectortest.Person(
+			t,
+			"p_1",
+			"2025",
+			`"username":"Ann","emails":["A@x.example"],"codehost_username":"annhub"`,
+		),
 		projectortest.Person(t, "p_2", "2026", `"username":"bob","emails":["a@x.example"]`),
 		projectortest.Decode(t, record.KindCodehostPerson,
 			`{"user_id":7,"last_updated":"2025","codehost_username":"AnnHub","network_username":"ANN"}`),
 		projectortest.Decode(t, record.KindNetworkCompany,
 			`{"company_id":"c","last_updated":"2025","network_slug":"Acme","network_id":"99"}`),
-		projectortest.Decode(t, record.KindAccountLink,
-			`{"a":{"platform":"network","username":"Bob"},"b":{"platform":"codehost","username":"BobHub"},"source":"s","observed_at":"2025","confidence":0.25}`),
+		projectortest.Decode(
+			t,
+			record.KindAccountLink,
+			`{"a":{"platform":"network","username":"Bob"},"b":{"platform":"codehost","username":"BobHub"},"source":"s","observed_at":"2025","confidence":0.25}`,
+		),
 	)
 	s.Insert("2", // Ann was renamed, and Bob took her old username.
 		projectortest.Person(t, "p_1", "2026-02", `"username":"ann-2","emails":["a@x.example"]`),
@@ -150,13 +175,21 @@ func TestLookups(t *testing.T) {
 	require.InDelta(t, 0.25, link.Confidence, 1e-6)
 	require.Equal(t, "s", link.Source)
 
-	companies := projectortest.Query(s, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).ScanDest, readmodel.CompanyHash("c"))
+	companies := projectortest.Query(
+		s,
+		readmodel.CompaniesQuery(),
+		(*readmodel.CompanyRow).ScanDest,
+		readmodel.CompanyHash("c"),
+	)
 	require.Len(t, companies, 1)
 	require.JSONEq(t, `{"company_id":"c","network_slug":"Acme","network_id":"99"}`, "{"+companies[0].Company+"}")
 	require.Equal(t, "acme", companies[0].SlugKey)
 
-	s.Insert("3", projectortest.Decode(t, record.KindAccountLink,
-		`{"a":{"platform":"codehost","username":"bobhub"},"b":{"platform":"network","username":"bob"},"source":"s","observed_at":"2026","deleted":true}`))
+	s.Insert("3", projectortest.Decode(
+		t,
+		record.KindAccountLink,
+		`{"a":{"platform":"codehost","username":"bobhub"},"b":{"platform":"network","username":"bob"},"source":"s","observed_at":"2026","deleted":true}`,
+	))
 	require.Empty(t, targets(readmodel.LookupLinkNetwork, "bob"))
 	require.Empty(t, targets(readmodel.LookupLinkCodehost, "bobhub"))
 }
@@ -164,8 +197,11 @@ func TestLookups(t *testing.T) {
 func TestCodehostPeople(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	s.Insert("1",
-		projectortest.Decode(t, record.KindCodehostPerson,
-			`{"user_id":7,"last_updated":"2025-02","codehost_username":"Ann","bio":"a@x.example","emails":["E@x.example"],"network_username":"Ann-1","microblog_username":"am","social_accounts":["https://network.example/in/ann-2"]}`),
+		projectortest.Decode(
+			t,
+			record.KindCodehostPerson,
+			`{"user_id":7,"last_updated":"2025-02","codehost_username":"Ann","bio":"a@x.example","emails":["E@x.example"],"network_username":"Ann-1","microblog_username":"am","social_accounts":["https://network.example/in/ann-2"]}`,
+		),
 		projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":8,"last_updated":"2025","deleted":true}`),
 	)
 	rows := s.Answers(7, 8, 9)
@@ -181,8 +217,16 @@ func TestCodehostPeople(t *testing.T) {
 	blog, _ := readmodel.CodehostFieldMask("blog")
 	require.NotZero(t, row.FieldMask()&bio)
 	require.Zero(t, row.FieldMask()&blog)
-	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]","derived":["url"]}`, projectortest.Account(row, readmodel.ShapeAddon))
-	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"a@x.example","derived":["url"]}`, projectortest.Account(row, readmodel.ShapeOpen))
+	require.JSONEq(
+		t,
+		`{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]","derived":["url"]}`,
+		projectortest.Account(row, readmodel.ShapeAddon),
+	)
+	require.JSONEq(
+		t,
+		`{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"a@x.example","derived":["url"]}`,
+		projectortest.Account(row, readmodel.ShapeOpen),
+	)
 	require.Contains(t, projectortest.Account(row, readmodel.ShapeEnrich), `"emails_count":1`)
 	require.Contains(t, projectortest.Account(row, readmodel.ShapeWebset), `"network_username":"Ann-1"`)
 	require.Empty(t, s.Entries("repos", readmodel.ShapeWebset, row))
@@ -206,8 +250,12 @@ func TestInsert_DeduplicatesByToken(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	s := projectortest.OpenStore(t)
-	s.Insert("1", projectortest.Person(t, "p", "2025", `"username":"ann"`), projectortest.Person(t, "q", "2026", `"deleted":true`),
-		projectortest.Person(t, "r", "2024", `"username":"r"`))
+	s.Insert(
+		"1",
+		projectortest.Person(t, "p", "2025", `"username":"ann"`),
+		projectortest.Person(t, "q", "2026", `"deleted":true`),
+		projectortest.Person(t, "r", "2024", `"username":"r"`),
+	)
 	s.Insert("2", projectortest.Person(t, "p", "2025-02", `"username":"ann"`))
 	counts, err := readmodel.Counts(t.Context(), s.Conn)
 	require.NoError(t, err)
@@ -233,13 +281,20 @@ func TestCounts(t *testing.T) {
 func TestInsert_RoundTripsRowsOfAllTables(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	s.Insert("1",
-		projectortest.Decode(t, record.KindMicroblogPerson,
-			`{"user_id":"m1","last_updated":"2025","username":"Ann","name":"A","bio":"B","location":"L","website":"W","avatar_url":"V","followers":3,"created_at":"2011","account_type":"personal"}`),
+		projectortest.Decode(
+			t,
+			record.KindMicroblogPerson,
+			`{"user_id":"m1","last_updated":"2025","username":"Ann","name":"A","bio":"B","location":"L","website":"W","avatar_url":"V","followers":3,"created_at":"2011","account_type":"personal"}`,
+		),
 		projectortest.Decode(t, record.KindMicroblogPerson, `{"user_id":"m2","last_updated":"2025","deleted":true}`),
 	)
 	var text string
-	require.NoError(t, s.Conn.QueryRow(t.Context(),
+	require.NoError(t, s.Conn.QueryRow(
+		t.Context(),
 		`SELECT concat(user_id, username, username_key, name, bio, location, website, avatar_url, toString(followers), ifNull(toString(following), '-'), created_at, account_type)
-		FROM microblog_people FINAL WHERE NOT deleted AND user_hash = `+fmt.Sprint(readmodel.MicroblogHash("m1"))).Scan(&text))
+		FROM microblog_people FINAL WHERE NOT deleted AND user_hash = `+fmt.Sprint(
+			readmodel.MicroblogHash("m1"),
+		),
+	).Scan(&text))
 	require.Equal(t, "m1AnnannABLWV3-2011personal", text)
 }

@@ -45,7 +45,10 @@ func TestProjector_HandlesRenamesAndRecycledUsernames(t *testing.T) {
 	h.Start(nil)
 	h.PublishRecords(projectortest.Person(t, "p_1", "2024", `"username":"ann"`))
 	h.CaughtUp()
-	h.PublishRecords(projectortest.Person(t, "p_1", "2025", `"username":"ann-b"`), projectortest.Person(t, "p_2", "2025-02", `"username":"ann"`))
+	h.PublishRecords(
+		projectortest.Person(t, "p_1", "2025", `"username":"ann-b"`),
+		projectortest.Person(t, "p_2", "2025-02", `"username":"ann"`),
+	)
 	h.CaughtUp()
 	// Both are candidates; the main rows have the current owner.
 	holders := map[string]string{}
@@ -73,7 +76,9 @@ func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 
 	// A later complete list deletes the entries that it lacks.
 	h.Publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
-		Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
+		Value: []byte(
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`,
+		)})
 	h.CaughtUp()
 	require.Equal(t, "3", projectortest.IDs(h.Entries("repos", readmodel.ShapeWebset, h.Answers(7)[0])))
 }
@@ -91,10 +96,16 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 		projectortest.Message(projectortest.Person(t, "p_1", "2025", `"username":"original"`)),
 		revised(projectortest.Person(t, "p_1", "2025", `"username":"older"`), "6"),
 		revised(projectortest.Person(t, "p_1", "2024", `"username":"stale"`), "8"),
-		revised(projectortest.Decode(t, record.KindCodehostPerson,
-			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`), "7"),
-		projectortest.Message(projectortest.Decode(t, record.KindCodehostPerson,
-			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
+		revised(projectortest.Decode(
+			t,
+			record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`,
+		), "7"),
+		projectortest.Message(projectortest.Decode(
+			t,
+			record.KindCodehostPerson,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`,
+		)),
 	)
 	h.CaughtUp()
 	require.Equal(t, "mapped", h.NetworkPeople("p_1")[0].UsernameKey)
@@ -305,7 +316,10 @@ func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 	h := projectortest.New(t)
 	topic, key := record.KindNetworkPerson.Topic(), []byte("p_kept")
 	h.Start(nil)
-	h.Publish(projectortest.Message(projectortest.Person(t, "p_kept", "2025", `"username":"kept"`)), kafka.Message{Topic: topic, Key: key})
+	h.Publish(
+		projectortest.Message(projectortest.Person(t, "p_kept", "2025", `"username":"kept"`)),
+		kafka.Message{Topic: topic, Key: key},
+	)
 	h.CaughtUp()
 	require.False(t, h.NetworkPeople("p_kept")[0].Deleted)
 	require.Empty(t, h.RejectedRecords())
@@ -347,8 +361,15 @@ func TestProjector_PausesWhileClickHouseFails(t *testing.T) {
 	people := readmodel.Rebuild{Model: readmodel.Model{Table: "network_people"}}
 	require.NoError(t, h.Conn.Exec(t.Context(), people.PauseInserts()))
 	registry := prometheus.NewRegistry()
-	cfg := projector.Config{Config: project.Config{Kafka: h.Kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3,
-		BreakFor: 100 * time.Millisecond}}
+	cfg := projector.Config{
+		Config: project.Config{
+			Kafka:      h.Kafka,
+			RetryMin:   time.Millisecond,
+			RetryMax:   10 * time.Millisecond,
+			BreakAfter: 3,
+			BreakFor:   100 * time.Millisecond,
+		},
+	}
 	p, err := projector.New(cfg, project.Deps{Conn: h.Conn, Logger: slog.New(slog.DiscardHandler),
 		Registerer: registry})
 	require.NoError(t, err)

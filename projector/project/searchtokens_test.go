@@ -21,8 +21,12 @@ func TestSearchDerived(t *testing.T) {
 	odd := []*record.Record{
 		projectortest.Person(t, "none", "2025", `"username":"none"`),
 		projectortest.Person(t, "withdrawn", "2025", `"deleted":true`),
-		projectortest.Person(t, "signs", "2025",
-			`"username":"signs","headline":"...","experience":[{"title":"!!"},{"title":"?"},{"company":{"name":"x"}},{"title":"a"}]`),
+		projectortest.Person(
+			t,
+			"signs",
+			"2025",
+			`"username":"signs","headline":"...","experience":[{"title":"!!"},{"title":"?"},{"company":{"name":"x"}},{"title":"a"}]`,
+		),
 		projectortest.Person(t, "many", "2025", `"username":"many","headline":"`+long+`","experience":[{"title":"`+long+
 			`"},{"title":"Two two TWO"},{"title":"seventeen"},{"company":{"name":"two"}}]`),
 	}
@@ -83,7 +87,9 @@ func TestSearchPeople_HasTextIndexes(t *testing.T) {
 	recs := projectortest.WorldPeople(t)
 	times := strings.Repeat("seven ", 7) + strings.Repeat("two ", 2) + strings.Repeat("nine ", 9) + "one " +
 		strings.Repeat("long ", 1+70)
-	s.Insert("world", append(recs, projectortest.Person(t, "many", "2025", `"username":"many","headline":"`+times+`"`))...)
+	s.Insert(
+		"world",
+		append(recs, projectortest.Person(t, "many", "2025", `"username":"many","headline":"`+times+`"`))...)
 	var names []string
 	require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM "+
 		"system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))

@@ -25,15 +25,28 @@ func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 	}
 	h.Publish(
 		projectortest.Message(ann("plain", "2024")),
-		projectortest.Message(ann("seen", "2024")), projectortest.Pair(t, ann("seen", "2025-03")), projectortest.Pair(t, ann("seen", "2025-04")),
-		projectortest.Pair(t, ann("pair first", "2025")), projectortest.Message(ann("pair first", "2024")),
-		projectortest.Message(ann("older pair", "2024")), projectortest.Pair(t, ann("older pair", "2023")),
-		projectortest.Message(bob("other content", "2024")), projectortest.Pair(t, ann("other content", "2025")),
-		projectortest.Message(ann("withdrawn", "2024")), projectortest.Pair(t, ann("withdrawn", "2025")),
+		projectortest.Message(
+			ann("seen", "2024"),
+		),
+		projectortest.Pair(t, ann("seen", "2025-03")),
+		projectortest.Pair(t, ann("seen", "2025-04")),
+		projectortest.Pair(t, ann("pair first", "2025")),
+		projectortest.Message(ann("pair first", "2024")),
+		projectortest.Message(ann("older pair", "2024")),
+		projectortest.Pair(t, ann("older pair", "2023")),
+		projectortest.Message(bob("other content", "2024")),
+		projectortest.Pair(t, ann("other content", "2025")),
+		projectortest.Message(ann("withdrawn", "2024")),
+		projectortest.Pair(t, ann("withdrawn", "2025")),
 		projectortest.Message(projectortest.Person(t, "withdrawn", "2024-06", `"deleted":true`)),
-		projectortest.Message(ann("changed", "2021")), projectortest.Pair(t, ann("changed", "2022")), projectortest.Message(bob("changed", "2023")),
+		projectortest.Message(
+			ann("changed", "2021"),
+		),
+		projectortest.Pair(t, ann("changed", "2022")),
+		projectortest.Message(bob("changed", "2023")),
 		projectortest.Pair(t, bob("changed", "2024")),
-		projectortest.Message(ann("changed back", "2021")), projectortest.Pair(t, bob("changed back", "2024")),
+		projectortest.Message(ann("changed back", "2021")),
+		projectortest.Pair(t, bob("changed back", "2024")),
 		projectortest.Pair(t, ann("changed back", "2022")),
 		projectortest.Pair(t, ann("absent", "2024")),
 	)
@@ -56,19 +69,37 @@ func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 	}
 	check()
 
-	account := projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2024"}`)
+	account := projectortest.Decode(
+		t,
+		record.KindCodehostPerson,
+		`{"user_id":7,"codehost_username":"ann","last_updated":"2024"}`,
+	)
 	company := projectortest.Decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2024"}`)
-	h.Publish(projectortest.Message(account), projectortest.Message(company),
+	h.Publish(
+		projectortest.Message(account),
+		projectortest.Message(company),
 		projectortest.Pair(t, projectortest.Decode(t, record.KindCodehostPerson,
 			`{"user_id":7,"codehost_username":"ann","last_updated":"2025-01"}`)),
-		projectortest.Pair(t, projectortest.Decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025-02"}`)))
+		projectortest.Pair(
+			t,
+			projectortest.Decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025-02"}`),
+		),
+	)
 	h.CaughtUp()
 	require.Equal(t, "2025-01-01T00:00:00Z", record.Version(h.Answers(7)[0].Version).String())
 	c := readmodel.CompanyHash("c")
-	companies := projectortest.Fresh(projectortest.Query(h.Store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).ScanDest, c),
-		readmodel.NewestCompanies)
+	companies := projectortest.Fresh(
+		projectortest.Query(h.Store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).ScanDest, c),
+		readmodel.NewestCompanies,
+	)
 	seen := projectortest.Query(h.Store, readmodel.VersionBumpsQuery(), (*readmodel.VersionBumpRow).ScanDest, c)
-	version := readmodel.NewestVersion(record.KindNetworkCompany, "c", companies[0].Version, companies[0].ContentHash, seen)
+	version := readmodel.NewestVersion(
+		record.KindNetworkCompany,
+		"c",
+		companies[0].Version,
+		companies[0].ContentHash,
+		seen,
+	)
 	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(version).String())
 	require.Empty(t, h.RejectedRecords())
 

@@ -156,7 +156,11 @@ func requireEntries(t *testing.T, s *projectortest.Store, want map[record.Kind]m
 				wantIDs = append(wantIDs, fmt.Sprint(e.id))
 			}
 			require.EqualValues(t, len(entries), row.Repos)
-			require.Equal(t, strings.Join(wantIDs, " "), projectortest.IDs(s.Entries("repos", readmodel.ShapeWebset, row)))
+			require.Equal(
+				t,
+				strings.Join(wantIDs, " "),
+				projectortest.IDs(s.Entries("repos", readmodel.ShapeWebset, row)),
+			)
 		}
 	}
 	require.Equal(t, len(visible), seen)

@@ -67,7 +67,11 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 func TestReplay_RebuildsDifferingAnswers(t *testing.T) {
 	h := projectortest.New(t)
 	h.Start(nil)
-	h.PublishRecords(projectortest.AccountRecord(t, 7, "2024", "ann"), projectortest.AccountRecord(t, 8, "2024", "bob"), projectortest.Repo(t, 7, 1, "2024", ""))
+	h.PublishRecords(
+		projectortest.AccountRecord(t, 7, "2024", "ann"),
+		projectortest.AccountRecord(t, 8, "2024", "bob"),
+		projectortest.Repo(t, 7, 1, "2024", ""),
+	)
 	h.CaughtUp()
 	require.NoError(t, h.Conn.Exec(t.Context(), "DELETE FROM codehost_answers WHERE user_id = 8"))
 	require.NoError(t, h.Conn.Exec(t.Context(), "DELETE FROM codehost_repos WHERE user_id = 7"))

@@ -28,7 +28,14 @@ func TestReplayOnACluster(t *testing.T) {
 		}
 	}
 	// A row that only the live table has.
-	projectortest.InsertAll(t, h, "live", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"kept","last_updated":"2026"}`}})
+	projectortest.InsertAll(
+		t,
+		h,
+		"live",
+		map[record.Kind][]string{
+			record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"kept","last_updated":"2026"}`},
+		},
+	)
 	report := h.Replay("codehost_people", "lookups", "seen_versions")
 	require.Len(t, report.Tables, 3)
 	require.EqualValues(t, 22, s.Count("SELECT count() FROM codehost_people FINAL"))

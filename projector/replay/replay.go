@@ -116,7 +116,8 @@ type Report struct {
 //  6. The retired tables keep their rows under another name until DropRetired.
 //
 // No answer goes back to an older version and none is missing in the meantime. Calling it again resumes a
-// replay that was killed. If it was killed in step 4, inserts stay paused until Tables or Abort is called. Rejected records are not published again.
+// replay that was killed. If it was killed in step 4, inserts stay paused until Tables or Abort is called. Rejected
+// records are not published again.
 func Tables(ctx context.Context, cfg Config, deps Deps) (Report, error) {
 	if deps.Conn == nil || deps.Logger == nil {
 		return Report{}, errors.New("replay: no connection to ClickHouse, or no logger")

@@ -99,8 +99,12 @@ func TestReplay(t *testing.T) {
 		victims[1]+"')"))
 	require.NoError(t, h.Conn.Exec(t.Context(), "ALTER TABLE network_people UPDATE content = concat(content, "+
 		"'\\x1eAspoilt') WHERE profile_id = '"+victims[2]+"' SETTINGS mutations_sync = 1"))
-	h.Insert("newer", projectortest.Person(t, victims[3], "2099", `"username":"from-the-future"`), projectortest.Person(t, "p_only_here", "2024",
-		`"username":"only-here"`))
+	h.Insert(
+		"newer",
+		projectortest.Person(t, victims[3], "2099", `"username":"from-the-future"`),
+		projectortest.Person(t, "p_only_here", "2024",
+			`"username":"only-here"`),
+	)
 	require.NotEqual(t, before["network_people"], h.Content("network_people"))
 
 	report = h.Replay("lookups", "network_people")
@@ -134,8 +138,16 @@ func TestReplay(t *testing.T) {
 func TestReplay_OmitsErasedPeople(t *testing.T) {
 	h := projectortest.New(t)
 	h.PublishRecords(
-		projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`),
-		projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`),
+		projectortest.Decode(
+			t,
+			record.KindCodehostPerson,
+			`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`,
+		),
+		projectortest.Decode(
+			t,
+			record.KindCodehostPerson,
+			`{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`,
+		),
 	)
 	ends := func() []bus.PartitionOffsets {
 		offsets, err := bus.EndOffsets(t.Context(), h.Kafka, []string{record.KindCodehostPerson.Topic(),
@@ -385,9 +397,14 @@ func TestReplay_KeepsVersionsWhileRecordsArrive(t *testing.T) {
 	publish := func(version int) {
 		var messages []kafka.Message
 		for i := range people {
-			messages = append(messages, projectortest.Message(projectortest.Person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ",
-				version/3600, version/60%60, version%60),
-				fmt.Sprintf(`"username":"user-%d","headline":"v%d"`, i, version))))
+			messages = append(
+				messages,
+				projectortest.Message(
+					projectortest.Person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ",
+						version/3600, version/60%60, version%60),
+						fmt.Sprintf(`"username":"user-%d","headline":"v%d"`, i, version)),
+				),
+			)
 		}
 		if err := bus.WriteAll(t.Context(), h.Writer, messages); err != nil {
 			t.Error(err)
@@ -452,7 +469,12 @@ func TestReplay_EndsAfterTransactionMarkers(t *testing.T) {
 	h := projectortest.New(t)
 	h.Start(nil)
 	for _, id := range []string{"p_1", "p_2"} {
-		bustest.Transact(t, h.Kafka, true, projectortest.Message(projectortest.Person(t, id, "2024", `"username":"`+id+`"`)))
+		bustest.Transact(
+			t,
+			h.Kafka,
+			true,
+			projectortest.Message(projectortest.Person(t, id, "2024", `"username":"`+id+`"`)),
+		)
 	}
 	h.CaughtUp()
 	require.EqualValues(t, 2, h.Count("SELECT count() FROM network_people"))

@@ -54,8 +54,12 @@ func (e *Erasure) key() (string, *ValidationError) {
 		return "", &ValidationError{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
 	}
 	if len(e.Identifiers) > MaxIdentifiers {
-		return "", &ValidationError{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries",
-			MaxIdentifiers)}
+		return "", &ValidationError{
+			Path: "identifiers",
+			Code: CodeBadIdentity,
+			Reason: fmt.Sprintf("has more than %d entries",
+				MaxIdentifiers),
+		}
 	}
 	names := make([]string, len(e.Identifiers))
 	for i := range e.Identifiers {
@@ -75,15 +79,27 @@ func (i *ErasureIdentifier) check() *ValidationError {
 	case i.Type == "":
 		return &ValidationError{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
 	case !slices.Contains(ErasureTypes(), i.Type):
-		return &ValidationError{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(),
-			", ")}
+		return &ValidationError{
+			Path: "type",
+			Code: CodeBadIdentity,
+			Reason: "must be one of " + strings.Join(ErasureTypes(),
+				", "),
+		}
 	case value == "" && i.SHA256 == "":
 		return &ValidationError{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
 	case value != "" && i.SHA256 != "":
-		return &ValidationError{Path: "sha256", Code: CodeBadIdentity, Reason: "stands beside a value: give one of the two"}
+		return &ValidationError{
+			Path:   "sha256",
+			Code:   CodeBadIdentity,
+			Reason: "stands beside a value: give one of the two",
+		}
 	case i.SHA256 != "":
 		if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != sha256.Size {
-			return &ValidationError{Path: "sha256", Code: CodeBadIdentity, Reason: "is not a SHA-256 in hexadecimal: 64 digits"}
+			return &ValidationError{
+				Path:   "sha256",
+				Code:   CodeBadIdentity,
+				Reason: "is not a SHA-256 in hexadecimal: 64 digits",
+			}
 		}
 		return nil
 	}

@@ -65,7 +65,8 @@ func (h *Harness) EnsureTopics() {
 func (h *Harness) Start(change func(*projector.Config, *project.Deps)) (stop func()) {
 	h.T.Helper()
 	cfg := projector.Config{Config: project.Config{
-		Kafka: h.Kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond, MaxAge: 20 * time.Millisecond,
+		Kafka: h.Kafka, MaxAge: 20 * time.Millisecond,
+		RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 	}}
 	cfg.Timing.JoinBackoff = 100 * time.Millisecond
 	deps := project.Deps{Conn: h.Conn, Logger: slog.New(slog.DiscardHandler)}

@@ -136,7 +136,8 @@ func (s *Store) NetworkPeople(ids ...string) []readmodel.NetworkPersonRow {
 	seen := Query(s, readmodel.VersionBumpsQuery(), (*readmodel.VersionBumpRow).ScanDest, keys...)
 	for i, r := range rows {
 		if !r.Deleted {
-			rows[i].Version = readmodel.NewestVersion(record.KindNetworkPerson, r.ProfileID, r.Version, r.ContentHash, seen)
+			rows[i].Version = readmodel.NewestVersion(record.KindNetworkPerson, r.ProfileID, r.Version,
+				r.ContentHash, seen)
 		}
 	}
 	return rows
