@@ -42,7 +42,7 @@ func typesOf(platform string) (platformTypes, bool) {
 	return platformTypes{}, false
 }
 
-// Beside adds the identifiers that a record, as JSON, has in fields other than its usernames and mapped
+// AddUnknownFields adds the identifiers that a record, as JSON, has in fields other than its usernames and mapped
 // addresses.
 func (s *Subject) AddUnknownFields(body []byte) {
 	c := ContactsIn(body)

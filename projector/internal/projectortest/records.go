@@ -67,7 +67,7 @@ func SuppressedBy(t *testing.T, typ suppress.Type, standard string) *suppress.Se
 // History returns records of a few identities in several versions, shuffled and partly repeated; want is the
 // newest version of each.
 func History(tb testing.TB, seed uint64, people, versions int) (all []*record.Record, want map[string]*record.Record) {
-	random := rand.New(rand.NewPCG(seed, seed))
+	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // reproducible
 	want = map[string]*record.Record{}
 	for p := range people {
 		id := fmt.Sprintf("p_%d", p)
