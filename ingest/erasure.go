@@ -2,13 +2,9 @@ package ingest
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -44,7 +40,9 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 		}
 		rec, err := record.Decode(record.KindErasure, raw)
 		if err == nil {
-			err = convert.CheckErasure(rec)
+			if _, bad := suppress.NoKey().Request(rec.Body.(*record.Erasure)); bad != nil { // Decode sets this type.
+				err = bad
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("erase: %w", err)
@@ -120,111 +118,9 @@ func unsuppressDerived(ctx context.Context, cfg Config, deps Deps, withdrawn []e
 	return nil
 }
 
-// ErasureState is the progress of an erasure request.
-type ErasureState string
-
-// States of an erasure request.
-const (
-	ErasurePending    ErasureState = "requested" // suppressed: the person is in no response
-	ErasureSuppressed ErasureState = "masked"    // all stored data of the person was found
-	ErasureDeleted    ErasureState = "removed"   // all of it is physically deleted
-	ErasureWithdrawn  ErasureState = "withdrawn"
-)
-
-// ErasureStatus is an erasure request with its progress.
-type ErasureStatus struct {
-	event.Erasure
-	State        ErasureState     `json:"state"`
-	SuppressedAt time.Time        `json:"masked_at,omitzero"`
-	DeletedAt    time.Time        `json:"removed_at,omitzero"`
-	WithdrawnAt  time.Time        `json:"withdrawn_at,omitzero"`
-	Found        map[string]int64 `json:"found,omitempty"`
-}
-
-// Erasures reads the log of erasure requests, oldest first. A withdrawal is not a request: it ends
-// the requests all of whose identifiers it names.
-func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
-	byID := make(map[string]*ErasureStatus)
-	withdrawn := make(map[string]time.Time) // by hash
-	var order []*ErasureStatus
-	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
-		var e event.Erasure
-		if err := json.Unmarshal(m.Value, &e); err != nil || e.Validate() != nil {
-			return nil //nolint:nilerr // invalid events do not count
-		}
-		switch s := byID[e.RequestID]; e.Action {
-		case event.ErasureRequested:
-			if s == nil { // else a duplicate event
-				s = &ErasureStatus{Erasure: e, State: ErasurePending}
-				byID[e.RequestID], order = s, append(order, s)
-				for _, i := range e.Identifiers {
-					delete(withdrawn, i.Hash)
-				}
-			}
-		case event.ErasureWithdrawn:
-			for _, i := range e.Identifiers {
-				withdrawn[i.Hash] = e.At
-			}
-		case event.ErasureSuppressed:
-			if s != nil && s.SuppressedAt.IsZero() {
-				s.State, s.SuppressedAt, s.Found = ErasureSuppressed, e.At, e.Removed
-			}
-		case event.ErasureDeleted:
-			if s != nil && s.DeletedAt.IsZero() {
-				s.State, s.DeletedAt = ErasureDeleted, e.At
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the log of erasures: %w", err)
-	}
-	out := make([]ErasureStatus, len(order))
-	for i, s := range order {
-		var last time.Time
-		allWithdrawn := len(s.Identifiers) > 0
-		for _, id := range s.Identifiers {
-			at, ok := withdrawn[id.Hash]
-			allWithdrawn = allWithdrawn && ok
-			if at.After(last) {
-				last = at
-			}
-		}
-		if allWithdrawn {
-			s.State, s.WithdrawnAt = ErasureWithdrawn, last
-		}
-		out[i] = *s
-	}
-	slices.SortStableFunc(out, func(a, b ErasureStatus) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
-	return out, nil
-}
-
-// ErrNoSuchErasure is returned for a request that does not exist.
-var ErrNoSuchErasure = errors.New("no such request")
-
-// FindErasure returns the request whose ID starts with id.
-func FindErasure(all []ErasureStatus, id string) (ErasureStatus, error) {
-	var found []ErasureStatus
-	for _, s := range all {
-		if s.RequestID == id {
-			return s, nil
-		}
-		if strings.HasPrefix(s.RequestID, id) {
-			found = append(found, s)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return ErasureStatus{}, fmt.Errorf("%s: %w; `muster erase list` lists them", id, ErrNoSuchErasure)
-	case 1:
-		return found[0], nil
-	}
-	return ErasureStatus{}, fmt.Errorf("request ID prefix %s is ambiguous: it matches %d requests", id, len(found))
-}
-
 // WithdrawErasure withdraws a request: it unsuppresses the identifiers that no later request includes.
 func WithdrawErasure(
-	ctx context.Context, cfg Config, deps Deps, request ErasureStatus, by, note string,
+	ctx context.Context, cfg Config, deps Deps, request event.Erasure, by, note string,
 ) (event.Erasure, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

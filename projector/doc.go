@@ -1,21 +1,18 @@
 // Package projector maintains the read models in ClickHouse.
 //
-// [Projector] consumes the record topics and the events of discovery, contexts, usage and webhooks, and
-// writes the rows that schemas/readmodel renders from them. [Migrate] applies the schema migrations, [Replay]
-// rebuilds tables from the topics while the API keeps serving, and [Eraser] deletes erased people.
+// A [Projector] runs the consumers of the record topics and of the events, and the builders of answers, until its
+// context ends. Its parts are packages:
+//
+//   - project: rows of records and events
+//   - answers: one row for each code-host account with everything that the API returns for it
+//   - erasure: deletion of erased people, and the state of requests
+//   - replay: rebuilding tables while the API keeps serving
+//   - migrations: creating and updating tables, on every node of a cluster
+//
+// Data flows from project to answers, by touches on a topic. The eraser and replays are started separately.
 //
 // # Delivery
 //
-// At least once, idempotent by key. A batch is decoded, inserted with one insert per table, and only then are
-// its offsets committed. A crash in between repeats the batch. Rows are keyed by identity and versioned, so
-// repeated, late or reordered records do not change any result. A retried batch carries the same
-// deduplication tokens; they save server work, correctness does not depend on them.
-//
-// # Rejected messages
-//
-// A message that is not a valid record (undecodable, keyed by another identity, of the wrong kind for its
-// topic) goes to the topic of rejected records with its position and the reason. It never stops the stream.
-// The same applies to a record whose data ClickHouse rejects: the batch is bisected until the record is
-// isolated. All other ClickHouse errors (outage, overload, missing table, full disk) are retried until they
-// clear; a valid record is never rejected because of them.
+// At least once, idempotent by key: offsets are committed after rows are durable, and the newest version of a row
+// wins. The packages' documentation has the details.
 package projector

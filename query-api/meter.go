@@ -183,17 +183,18 @@ func (s *Service) suppressions() uint64 {
 // Profiles of unstructured data, and responses stored without an endpoint, may contain anything, so
 // their body is checked as well.
 func (s *Service) isErased(a idempotency.Answer) bool {
-	if s.store.Erased(a.Identities) || s.deps.Suppressed.Addresses(a.Body) {
+	if s.deps.Suppressed.IsAnyNamed(a.Identities) || s.deps.Suppressed.Addresses(a.Body) {
 		return true
 	}
 	if a.Endpoint == "" || a.Endpoint == v1.ContextPath {
 		_, erased := s.deps.Suppressed.FindInDocument(s.deps.Platforms, a.Body)
 		return erased
 	}
-	return slices.ContainsFunc(a.Identifiers, s.store.ErasedIdentifier) ||
+	return slices.ContainsFunc(a.Identifiers, s.deps.Suppressed.Identifier) ||
 		slices.ContainsFunc(a.Accounts, func(account string) bool {
 			platform, username, _ := strings.Cut(account, " ")
-			return s.store.ErasedAccount(platform, username)
+			_, erased := s.deps.Suppressed.Account(platform, username)
+			return erased
 		})
 }
 

@@ -352,10 +352,7 @@ func (s *Service) openContexts() (err error) {
 	if s.deps.Redis != nil {
 		cfg.Abandoned = contexts.NewRedisAbandonedCalls(s.deps.Redis, redisPrefix+"contexts:left:")
 	}
-	cfg.Erased = func(c *event.Context) bool {
-		_, erased := s.deps.Suppressed.FindInDocument(s.deps.Platforms, c.Profile)
-		return erased || s.store.Erased(c.Identities)
-	}
+	cfg.Erased = func(c *event.Context) bool { return s.deps.Suppressed.Context(s.deps.Platforms, c) }
 	if !s.cfg.Unmetered {
 		cfg.Settle = func(ctx context.Context, c *event.Context) error { return v1.SettleContext(ctx, s.meter, c) }
 	}

@@ -17,7 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"muster/projector"
+	"muster/projector/project"
+	"muster/projector/replay"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -192,8 +193,8 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 	}
 	if slices.Contains(load.kinds, sampledata.CodehostPerson) {
 		began := time.Now()
-		report, err := projector.ReplayAnswers(ctx,
-			projector.ReplayDeps{Deps: projector.Deps{Conn: b.conn, Logger: slog.New(slog.DiscardHandler)}})
+		report, err := replay.Answers(ctx,
+			replay.Deps{Deps: project.Deps{Conn: b.conn, Logger: slog.New(slog.DiscardHandler)}})
 		if err != nil {
 			return err
 		}

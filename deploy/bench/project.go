@@ -25,6 +25,7 @@ import (
 	"muster/platform/engine"
 	"muster/platform/service"
 	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -82,7 +83,7 @@ func (b *bench) stage(ctx context.Context) (_ *stage, err error) {
 	if s.conn, err = clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, Logger: b.logger}); err != nil {
 		return nil, err
 	}
-	_, err = projector.Migrate(ctx, s.conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: b.logger})
+	_, err = migrations.Apply(ctx, s.conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: b.logger})
 	return s, err
 }
 

@@ -16,6 +16,8 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/projector"
+	"muster/projector/project"
+	"muster/projector/replay"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -173,8 +175,8 @@ func (r *rig) project(ctx context.Context, database string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	p, err := projector.New(projector.Config{Kafka: r.kafka, Group: database},
-		projector.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)})
+	p, err := projector.New(projector.Config{Config: project.Config{Kafka: r.kafka, Group: database}},
+		project.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -268,7 +270,7 @@ func (r *rig) replay(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	_, err = projector.Replay(ctx, projector.ReplayConfig{Projector: projector.Config{Kafka: r.kafka}},
-		projector.ReplayDeps{Deps: projector.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)}})
+	_, err = replay.Tables(ctx, replay.Config{Projector: project.Config{Kafka: r.kafka}},
+		replay.Deps{Deps: project.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)}})
 	return err
 }

@@ -18,7 +18,8 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
-	"muster/projector"
+	erasing "muster/projector/erasure"
+	"muster/projector/migrations"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -55,7 +56,7 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	_, err = migrations.Apply(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
 		{Name: event.TopicErasure, Partitions: 1, Replication: 1},
@@ -167,7 +168,7 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	_, err = again.Respond(dir)
 	require.NoError(t, err)
 	require.Equal(t, want, responses(dir))
-	all, err := ingest.Erasures(t.Context(), cfg)
+	all, err := erasing.Requests(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Len(t, all, 3, "requests: one per list with rows")
 	require.Equal(t, "drop", all[0].Via)

@@ -470,7 +470,7 @@ func (w *workshop) erasure(t *testing.T) {
 	// The topics are compacted twice, a minute apart; a busy machine takes longer.
 	eventuallyEvery(t, 4*time.Minute, time.Second, func() (bool, string) {
 		state := w.p.muster(t, "erase", "status", kept[0].ID)
-		return strings.Contains(state, "removed"), state
+		return strings.Contains(state, "deleted"), state
 	})
 	w.file(t, "requests.ndjson",
 		`{"identifiers":[{"type":"email","value":"many@example.com"}],"requested_at":"2026-11-20T10:00:00Z"}`+"\n")

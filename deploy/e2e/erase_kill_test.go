@@ -40,7 +40,7 @@ func TestErase_CompletesDespiteKills(t *testing.T) {
 			States   map[string]int `json:"states"`
 		}
 		p.musterJSON(t, &status, "erase", "status", "--json")
-		return status.Requests == kills && status.States["removed"] == kills, fmt.Sprint(status)
+		return status.Requests == kills && status.States["deleted"] == kills, fmt.Sprint(status)
 	})
 	theirs, othersRows := stored(t, p, all, not)
 	require.Equal(t, "0", theirs)

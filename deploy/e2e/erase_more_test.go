@@ -121,16 +121,16 @@ func erasedWithinDeadline(t *testing.T) {
 	var requests []struct {
 		At        time.Time `json:"at"`
 		State     string    `json:"state"`
-		RemovedAt time.Time `json:"removed_at"`
+		DeletedAt time.Time `json:"deleted_at"`
 	}
 	eventuallyEvery(t, limit, time.Second, func() (bool, string) {
 		p.musterJSON(t, &requests, "erase", "list", "--json")
-		return len(requests) == 2 && requests[0].State == "removed" && requests[1].State == "removed",
+		return len(requests) == 2 && requests[0].State == "deleted" && requests[1].State == "deleted",
 			fmt.Sprint(requests)
 	})
 	for _, r := range requests {
-		took := r.RemovedAt.Sub(r.At)
-		t.Logf("removed after %s", took.Round(time.Second))
+		took := r.DeletedAt.Sub(r.At)
+		t.Logf("deleted after %s", took.Round(time.Second))
 		require.LessOrEqual(t, took, limit)
 		require.Greater(t, took, limit/4-20*time.Second, "it waits to batch requests")
 	}

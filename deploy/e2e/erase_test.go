@@ -306,7 +306,7 @@ func TestErase_RemovesPeopleEverywhere(t *testing.T) {
 				States   map[string]int `json:"states"`
 			}
 			p.musterJSON(t, &status, "erase", "status", "--json")
-			return status.Requests == n && status.States["removed"] == n, fmt.Sprint(status)
+			return status.Requests == n && status.States["deleted"] == n, fmt.Sprint(status)
 		})
 		inTables(t, p, all)
 		inTopics(t, p, all)

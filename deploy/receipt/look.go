@@ -54,7 +54,7 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 	if r.Files, err = files(ctx, src.Conn, layout); err != nil {
 		return err
 	}
-	r.NotLookedThrough = notLookedThrough(r.MaskedAt)
+	r.NotLookedThrough = notLookedThrough(r.SuppressedAt)
 	return nil
 }
 
@@ -62,14 +62,14 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 // (rulings.md, Limits and charges), plus one hour of writing to a file.
 const storedAnswers = 25 * time.Hour
 
-// notLookedThrough lists what cannot be searched, with its retention. masked is when the request took effect
+// notLookedThrough lists what cannot be searched, with its retention. suppressed is when the request took effect
 // everywhere, or zero if that is unknown.
-func notLookedThrough(masked time.Time) []string {
+func notLookedThrough(suppressed time.Time) []string {
 	answers := "responses stored under an Idempotency-Key, on disk or in Redis, are encrypted: one that contains " +
 		"the person is overwritten within half a minute, or in Redis discarded when it is requested, and all expire " +
 		"after 25 hours"
-	if !masked.IsZero() {
-		answers += ": earlier ones by " + masked.Add(storedAnswers).UTC().Format(time.RFC3339)
+	if !suppressed.IsZero() {
+		answers += ": earlier ones by " + suppressed.Add(storedAnswers).UTC().Format(time.RFC3339)
 	}
 	return []string{
 		answers,

@@ -26,13 +26,13 @@ type Receipt struct {
 	Version   int    `json:"version"`
 	RequestID string `json:"request_id"`
 	// RequestedAt is the time in the request, ReceivedAt when it arrived.
-	RequestedAt string    `json:"requested_at"`
-	ReceivedAt  time.Time `json:"received_at"`
-	Scope       string    `json:"scope"`
-	State       string    `json:"state"`
-	MaskedAt    time.Time `json:"masked_at,omitzero"`
-	RemovedAt   time.Time `json:"removed_at,omitzero"`
-	// Found counts what the sweep removed when it masked the request: people and identifiers found, rows of each table
+	RequestedAt  string    `json:"requested_at"`
+	ReceivedAt   time.Time `json:"received_at"`
+	Scope        string    `json:"scope"`
+	State        string    `json:"state"`
+	SuppressedAt time.Time `json:"suppressed_at,omitzero"`
+	DeletedAt    time.Time `json:"deleted_at,omitzero"`
+	// Found counts what the sweep deleted when it suppressed the request: people and identifiers found, rows of each table
 	// and tombstones on each topic.
 	Found map[string]int64 `json:"found,omitempty"`
 

@@ -18,7 +18,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
-	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -35,7 +35,7 @@ func stores(t *testing.T) (bus.Config, driver.Conn, *bus.Writer) {
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	_, err = migrations.Apply(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	w := bus.NewWriter(cfg)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
@@ -210,7 +210,7 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 			CreatedAt:  now,
 			Identities: []string{"network-person p9"}})
 
-	r := receipt.Receipt{MaskedAt: now}
+	r := receipt.Receipt{SuppressedAt: now}
 	require.NoError(t, receipt.Look(t.Context(), receipt.Source{Conn: conn, Bus: kafkaConfig, Key: key}, hers, &r))
 	passing := map[string]receipt.Passing{}
 	for _, p := range r.Passing {
@@ -248,7 +248,7 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 func TestCheck_DetectsChangesAndAdditions(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
 	raw, err := receipt.Sign(receipt.Receipt{
-		Version: 1, RequestID: "er_1", State: "removed", VerifiedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
+		Version: 1, RequestID: "er_1", State: "deleted", VerifiedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Tables: []receipt.Place{{Name: "network_people", Looked: 12, Remaining: 3}},
 		Kept:   []receipt.Kept{{Type: "email", Hash: "00"}},
 	}, key)
@@ -263,7 +263,7 @@ func TestCheck_DetectsChangesAndAdditions(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, change := range [][2]string{
-		{`"remaining": 3`, `"remaining": 0`}, {`"er_1"`, `"er_2"`}, {`"removed"`, `"masked"`},
+		{`"remaining": 3`, `"remaining": 0`}, {`"er_1"`, `"er_2"`}, {`"deleted"`, `"suppressed"`},
 		{`"version": 1,`, `"version": 1, "more": 1,`},
 		{`2026-02-03`, `2026-02-04`}, {`"hash": "00"`, `"hash": "01"`}, {`"signature": "`, `"signature": "AAAA`},
 	} {

@@ -29,6 +29,9 @@ import (
 	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
+	erasing "muster/projector/erasure"
+	"muster/projector/migrations"
+	"muster/projector/project"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
@@ -114,13 +117,13 @@ func migrate(ctx context.Context, cfg clickhouse.Config, deps Deps) (made bool, 
 		return false, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	migrations, err := projector.Migrations(readmodel.Layout{})
+	all, err := migrations.All(readmodel.Layout{})
 	if err != nil {
 		return false, err
 	}
-	applied, err := projector.Migrate(ctx, conn, readmodel.Layout{},
+	applied, err := migrations.Apply(ctx, conn, readmodel.Layout{},
 		clickhouse.MigrateConfig{Logger: deps.Telemetry.Logger})
-	return len(applied) == len(migrations), err
+	return len(applied) == len(all), err
 }
 
 // resetProjections projects all read models again from the beginning of their topics, if they were projected before.
@@ -218,14 +221,14 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return fmt.Errorf("start query-api (change its address with --api-addr): %w", err)
 	}
 	idle = append(idle, api)
-	projection, err := projector.New(projector.Config{Kafka: kafka}, projector.Deps{
+	projection, err := projector.New(projector.Config{Config: project.Config{Kafka: kafka}}, project.Deps{
 		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing, Suppressed: erased.Set(),
 	})
 	if err != nil {
 		return err
 	}
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka, Within: cfg.EraseWithin},
-		projector.EraserDeps{
+	eraser, err := erasing.New(erasing.Config{Kafka: kafka, Within: cfg.EraseWithin},
+		erasing.Deps{
 			Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
 		})
 	if err != nil {

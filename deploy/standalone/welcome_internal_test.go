@@ -15,7 +15,7 @@ import (
 
 	chplatform "muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
-	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/readmodel"
 )
 
@@ -27,7 +27,7 @@ func TestExamplesQuery_FindsCurrentNamesWithoutATableScan(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = projector.Migrate(ctx, conn, readmodel.Layout{}, chplatform.MigrateConfig{})
+		_, err = migrations.Apply(ctx, conn, readmodel.Layout{}, chplatform.MigrateConfig{})
 		return errors.Join(err, conn.Close())
 	})
 	conn, err := chplatform.Open(t.Context(), chplatform.Config{DSN: dsn})

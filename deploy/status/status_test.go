@@ -18,7 +18,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
-	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/readmodel"
 )
 
@@ -59,7 +59,7 @@ func TestStatus_LostMessagesAreAnError(t *testing.T) {
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	_, err = migrations.Apply(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	st, err := status.Read(t.Context(),
 		status.Source{AdminURL: admin.URL, Kafka: cfg, Group: "g", Topics: []string{topic}, ClickHouse: conn})

@@ -16,7 +16,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
-	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -41,7 +41,7 @@ func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	_, err = migrations.Apply(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}

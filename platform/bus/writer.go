@@ -76,6 +76,21 @@ func WithWriterLogger(l *slog.Logger) WriterOption {
 	}
 }
 
+// WithFixedPartition writes messages whose WriterData is an int to the partition with that number, and others to that of
+// their key.
+func WithFixedPartition(w *kafka.Writer) { w.Balancer = fixedPartitionBalancer{w.Balancer} }
+
+// fixedPartitionBalancer uses the partition in WriterData, or else another balancer.
+type fixedPartitionBalancer struct{ others kafka.Balancer }
+
+// Balance implements kafka.Balancer.
+func (b fixedPartitionBalancer) Balance(m kafka.Message, partitions ...int) int {
+	if n, ok := m.WriterData.(int); ok {
+		return n
+	}
+	return b.others.Balance(m, partitions...)
+}
+
 // NewWriter returns a synchronous writer. Writes are acknowledged by all in-sync replicas, keys are partitioned as by
 // Java clients (murmur2), and topics are not auto-created. Messages name their topic. Share one writer among
 // goroutines: batches span calls.

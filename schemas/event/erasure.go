@@ -20,9 +20,9 @@ const (
 	ErasureRequested ErasureAction = "requested"
 	ErasureWithdrawn ErasureAction = "withdrawn"
 	// ErasureSuppressed means that the people are suppressed: readers do not return them.
-	ErasureSuppressed ErasureAction = "masked"
+	ErasureSuppressed ErasureAction = "suppressed"
 	// ErasureDeleted means that their stored data is physically deleted, and that this was verified.
-	ErasureDeleted ErasureAction = "removed"
+	ErasureDeleted ErasureAction = "deleted"
 )
 
 // ErasureExempted is the status of an identifier whose people must not be erased: it gets no suppression

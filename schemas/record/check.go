@@ -1,6 +1,8 @@
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,4 +43,69 @@ func first(defects ...*ValidationError) *ValidationError {
 		}
 	}
 	return nil
+}
+
+func (e *Erasure) head() (string, bool) { return e.RequestedAt, e.Deleted }
+
+// key is a hash of the identifiers, so that the key does not contain them. Withdrawals are not validated
+// elsewhere, so their identity is validated here.
+func (e *Erasure) key() (string, *ValidationError) {
+	if len(e.Identifiers) == 0 {
+		return "", &ValidationError{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
+	}
+	if len(e.Identifiers) > MaxIdentifiers {
+		return "", &ValidationError{
+			Path: "identifiers",
+			Code: CodeBadIdentity,
+			Reason: fmt.Sprintf("has more than %d entries",
+				MaxIdentifiers),
+		}
+	}
+	names := make([]string, len(e.Identifiers))
+	for i := range e.Identifiers {
+		id := &e.Identifiers[i]
+		if bad := id.check(); bad != nil {
+			return "", bad.below(KindErasure, entryPath("identifiers", i))
+		}
+		names[i] = id.Type + "\x00" + strings.TrimSpace(string(id.Value)) + "\x00" + strings.ToLower(id.SHA256)
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x01")))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+func (i *ErasureIdentifier) check() *ValidationError {
+	switch value := strings.TrimSpace(string(i.Value)); {
+	case i.Type == "":
+		return &ValidationError{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
+	case !slices.Contains(ErasureTypes(), i.Type):
+		return &ValidationError{
+			Path: "type",
+			Code: CodeBadIdentity,
+			Reason: "must be one of " + strings.Join(ErasureTypes(),
+				", "),
+		}
+	case value == "" && i.SHA256 == "":
+		return &ValidationError{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
+	case value != "" && i.SHA256 != "":
+		return &ValidationError{
+			Path:   "sha256",
+			Code:   CodeBadIdentity,
+			Reason: "stands beside a value: give one of the two",
+		}
+	case i.SHA256 != "":
+		if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != sha256.Size {
+			return &ValidationError{
+				Path:   "sha256",
+				Code:   CodeBadIdentity,
+				Reason: "is not a SHA-256 in hexadecimal: 64 digits",
+			}
+		}
+		return nil
+	}
+	return identityString("value", string(i.Value))
+}
+
+func (e *Erasure) check() *ValidationError {
+	return oneOf("scope", e.Scope, "all", "codehost", "network")
 }

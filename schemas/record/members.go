@@ -26,7 +26,7 @@ func FieldNamesOf(d Definition) (*FieldNames, error) {
 
 // Siblings returns the names that the schema has at the level of an unknown field, and the name of that field.
 // path is as EachUnknown returns it.
-func (m *FieldNames) Siblings(path string) (beside *FieldNames, name string) {
+func (m *FieldNames) Siblings(path string) (siblings *FieldNames, name string) {
 	for {
 		head, rest, more := strings.Cut(path, ".")
 		plain := strings.TrimSuffix(head, "[]")

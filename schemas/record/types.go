@@ -1,6 +1,13 @@
 package record
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/integer"
+)
 
 // Unknown fields are kept in Unknown at every level and served unchanged (records.md, "Unknown fields"). A
 // null, an empty string, array or object in a known optional field counts as absent: it is not "present" in
@@ -339,3 +346,55 @@ type Account struct {
 // PartialDate is a date, a month ("2019-05"), a year ("2019") or a timestamp as given by the crawler
 // (records.md, rule 4). It is validated at decoding.
 type PartialDate string
+
+// Erasure requests the erasure of the people with the identifiers (records.md, kind erasure). With Deleted it
+// withdraws an earlier request.
+type Erasure struct {
+	Identifiers []ErasureIdentifier `json:"identifiers"`
+	RequestedAt string              `json:"requested_at"`
+	Deleted     bool                `json:"deleted,omitzero"`
+
+	// Scope is "all" (the default), or the webset ("codehost", "network") whose records are erased.
+	Scope string `json:"scope,omitempty"`
+	// RequestedBy names the requester, Note the reference of the request. Both are stored.
+	RequestedBy string `json:"requested_by,omitempty"`
+	Note        string `json:"note,omitempty"`
+	// Urgent requests deletion immediately instead of within a day.
+	Urgent bool `json:"urgent,omitzero"`
+
+	Unknown jsontext.Value `json:",embed"`
+}
+
+// ErasureIdentifier is an identifier, given either by value or by the SHA-256 of its normalized form in
+// hexadecimal.
+type ErasureIdentifier struct {
+	Type    string         `json:"type"`
+	Value   Scalar         `json:"value,omitempty"`
+	SHA256  string         `json:"sha256,omitempty"`
+	Unknown jsontext.Value `json:",embed"`
+}
+
+// Scalar is a string that may be given as a number.
+type Scalar string
+
+// UnmarshalJSONFrom reads a string or a number. It implements json.UnmarshalerFrom.
+func (s *Scalar) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == '0' {
+		v, err := d.ReadValue()
+		*s = Scalar(v)
+		if n, ok := integer.Parse(v); ok { // 42.0 is the user id 42.
+			*s = Scalar(strconv.FormatInt(n, 10))
+		}
+		return err
+	}
+	return json.UnmarshalDecode(d, (*string)(s))
+}
+
+// MaxIdentifiers is the maximum number of identifiers per erasure.
+const MaxIdentifiers = 1000
+
+// ErasureTypes returns the types of identifiers in erasures.
+func ErasureTypes() []string {
+	return []string{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id",
+		"user_id"}
+}

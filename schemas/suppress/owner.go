@@ -2,7 +2,7 @@ package suppress
 
 import "fmt"
 
-// OwnerKey is the message key, on event.TopicErasure, of the topic owner's record: [Key.Owner].
+// OwnerKey is the message key, on event.TopicErasure, of the topic owner's record: [Key.OwnerRecord].
 const OwnerKey = "owner"
 
 // OwnerRecord returns the owner record, the value under OwnerKey.

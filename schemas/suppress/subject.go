@@ -100,6 +100,23 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	return a.answer()
 }
 
+// Identifier reports whether an identifier of a person is suppressed. Its form is "<platform> id <id>",
+// "<platform> username <username>" or "<platform> email <address>", normalized.
+func (s *Set) Identifier(identifier string) bool {
+	platform, rest, _ := strings.Cut(identifier, " ")
+	subject := Subject{Platform: platform}
+	switch kind, key, _ := strings.Cut(rest, " "); kind {
+	case "id":
+		subject.ID = key
+	case "username":
+		subject.Username = key
+	case "email":
+		subject.Emails = []string{key}
+	}
+	_, hit := s.Subject(subject)
+	return hit
+}
+
 // IsAnyNamed reports whether any of the records, each "<kind> <identity>" as in the ledger and in context calls,
 // is suppressed by its id.
 func (s *Set) IsAnyNamed(records []string) bool {

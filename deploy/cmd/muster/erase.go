@@ -20,6 +20,7 @@ import (
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/service"
+	erasing "muster/projector/erasure"
 	"muster/schemas/event"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -134,16 +135,16 @@ not suppressed; 2 not accepted.`,
 						return err
 					}
 				}
-				masked := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
+				notShown := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
 				if asJSON {
-					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), masked)
+					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), notShown)
 				}
-				if masked == nil && wait > 0 && len(done) > 0 {
+				if notShown == nil && wait > 0 && len(done) > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(),
 						"The person is no longer shown by any endpoint. `muster erase status %s` reports when the "+
-							"stored data is removed.\n", done[0].RequestID)
+							"stored data is deleted.\n", done[0].RequestID)
 				}
-				return masked
+				return notShown
 			})
 		},
 	}
@@ -247,7 +248,7 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 		return err
 	}
 	return partlyError{fmt.Errorf("request accepted, but not in force after %v (is a projector running?): "+
-		"`muster erase status %s` shows \"masked\" once the person is no longer shown", timeout, ids[0])}
+		"`muster erase status %s` shows \"suppressed\" once the person is no longer shown", timeout, ids[0])}
 }
 
 func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
@@ -268,12 +269,12 @@ func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON boo
 	return nil
 }
 
-func (c *command) erasures(ctx context.Context) ([]ingest.ErasureStatus, error) {
+func (c *command) erasures(ctx context.Context) ([]erasing.Status, error) {
 	kafka, err := c.kafka()
 	if err != nil {
 		return nil, err
 	}
-	return ingest.Erasures(ctx, kafka)
+	return erasing.Requests(ctx, kafka)
 }
 
 func (c *command) eraseList() *cobra.Command {
@@ -304,7 +305,7 @@ func (c *command) eraseList() *cobra.Command {
 }
 
 // typesOf formats the types of a request's identifiers with their counts.
-func typesOf(s ingest.ErasureStatus) string {
+func typesOf(s erasing.Status) string {
 	count := make(map[string]int)
 	for _, i := range s.Identifiers {
 		count[i.Type]++
@@ -324,8 +325,8 @@ func (c *command) eraseStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [REQUEST]",
 		Short: "Show the state of a request, or counts by state",
-		Long: `States: requested (in force, the person is not shown), masked (the stored data was found and hidden),
-removed (the data is physically deleted), withdrawn. A prefix of the request ID is enough.`,
+		Long: `States: requested (in force, the person is not shown), suppressed (the stored data was found and hidden),
+deleted (the data is physically deleted), withdrawn. A prefix of the request ID is enough.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := c.erasures(cmd.Context())
@@ -333,7 +334,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 				return err
 			}
 			if len(args) == 0 {
-				count := map[ingest.ErasureState]int{}
+				count := map[erasing.State]int{}
 				for _, s := range all {
 					count[s.State]++
 				}
@@ -341,12 +342,12 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 					return printJSON(cmd, map[string]any{"requests": len(all), "states": count})
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
-					"%d requests: %d requested, %d masked, %d removed, %d withdrawn\n", len(all),
-					count[ingest.ErasurePending], count[ingest.ErasureSuppressed], count[ingest.ErasureDeleted],
-					count[ingest.ErasureWithdrawn])
+					"%d requests: %d requested, %d suppressed, %d deleted, %d withdrawn\n", len(all),
+					count[erasing.Requested], count[erasing.Suppressed], count[erasing.Deleted],
+					count[erasing.Withdrawn])
 				return nil
 			}
-			s, err := ingest.FindErasure(all, args[0])
+			s, err := erasing.Find(all, args[0])
 			if err != nil {
 				return err
 			}
@@ -362,7 +363,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 			for _, line := range []struct {
 				name string
 				at   time.Time
-			}{{"masked", s.SuppressedAt}, {"removed", s.DeletedAt}, {"withdrawn", s.WithdrawnAt}} {
+			}{{"suppressed", s.SuppressedAt}, {"deleted", s.DeletedAt}, {"withdrawn", s.WithdrawnAt}} {
 				if !line.at.IsZero() {
 					fmt.Fprintf(out, "%-12s %s\n", line.name, line.at.Format(time.RFC3339))
 				}
@@ -418,15 +419,15 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 				if len(args) > 1 {
 					return errors.New("too many requests: withdraw one at a time")
 				}
-				all, err := ingest.Erasures(ctx, cfg.Bus)
+				all, err := erasing.Requests(ctx, cfg.Bus)
 				if err != nil {
 					return err
 				}
-				s, err := ingest.FindErasure(all, args[0])
+				s, err := erasing.Find(all, args[0])
 				if err != nil {
 					return err
 				}
-				done, err := ingest.WithdrawErasure(ctx, cfg, deps, s, by, note)
+				done, err := ingest.WithdrawErasure(ctx, cfg, deps, s.Erasure, by, note)
 				if err != nil {
 					return err
 				}

@@ -14,6 +14,7 @@ import (
 
 	"muster/deploy/drop"
 	"muster/ingest"
+	erasing "muster/projector/erasure"
 	"muster/schemas/suppress"
 )
 
@@ -116,7 +117,7 @@ func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, time
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		all, err := ingest.Erasures(ctx, cfg.Bus)
+		all, err := erasing.Requests(ctx, cfg.Bus)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -125,7 +126,7 @@ func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, time
 		}
 		done := make(map[string]bool)
 		for _, s := range all {
-			done[s.RequestID] = s.State != ingest.ErasurePending
+			done[s.RequestID] = s.State != erasing.Requested
 		}
 		left := 0
 		for _, id := range requests {

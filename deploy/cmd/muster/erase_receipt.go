@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/receipt"
-	"muster/ingest"
 	"muster/platform/service"
+	erasing "muster/projector/erasure"
 	"muster/schemas/suppress"
 )
 
@@ -48,7 +48,7 @@ tasks, events, deliveries and dead letters, which expire by age, the same and wh
 parts on disk; the removed data; the suppression hashes that are retained; and what was not searched. It contains no
 personal data. It is signed with Ed25519, by a key derived from the root secret; the public key is in the receipt.
 
-Exit status: 0 removed, nothing remains; 1 the receipt is written, but data remains or the removal is not finished;
+Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data remains or the deletion is not finished;
 2 there is no receipt.`,
 		Example: `  muster erase receipt er_0193 --output receipt.json
   muster erase verify receipt.json`,
@@ -66,17 +66,17 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 			if err != nil {
 				return err
 			}
-			s, err := ingest.FindErasure(all, args[0])
+			s, err := erasing.Find(all, args[0])
 			if err != nil {
 				return err
 			}
-			if s.State == ingest.ErasureWithdrawn {
+			if s.State == erasing.Withdrawn {
 				return errors.New("the request was withdrawn: nothing to attest")
 			}
 			r := receipt.Receipt{
 				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
-				State:    string(s.State),
-				MaskedAt: s.SuppressedAt, RemovedAt: s.DeletedAt, Found: s.Found,
+				State:        string(s.State),
+				SuppressedAt: s.SuppressedAt, DeletedAt: s.DeletedAt, Found: s.Found,
 			}
 			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
 				return receipt.Look(ctx, src, s.Identifiers, &r)
@@ -98,8 +98,8 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 				return fmt.Errorf("write the receipt: %w", err)
 			case r.Remaining() > 0:
 				return partlyError{fmt.Errorf("%d rows and messages remain (state %s)", r.Remaining(), s.State)}
-			case s.State != ingest.ErasureDeleted:
-				return partlyError{fmt.Errorf("the removal is not finished (state %s)", s.State)}
+			case s.State != erasing.Deleted:
+				return partlyError{fmt.Errorf("the deletion is not finished (state %s)", s.State)}
 			}
 			return nil
 		},
@@ -159,7 +159,7 @@ verified.`,
 			if offline {
 				return nil
 			}
-			now := receipt.Receipt{MaskedAt: r.MaskedAt}
+			now := receipt.Receipt{SuppressedAt: r.SuppressedAt}
 			kept := r.Hashes()
 			err = c.withReceiptSource(cmd.Context(),
 				func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })

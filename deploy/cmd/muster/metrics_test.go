@@ -22,7 +22,7 @@ import (
 	"muster/platform/broker/brokertest"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
-	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/readmodel"
 )
 
@@ -88,7 +88,7 @@ func TestMetrics_PageAlertsAndDashboardMatchTheServices(t *testing.T) {
 	dsn := enginetest.DSN(t)
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn})
 	require.NoError(t, err)
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	_, err = migrations.Apply(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 

@@ -13,7 +13,7 @@ import (
 	"muster/deploy/topics"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
-	"muster/projector"
+	"muster/projector/migrations"
 	"muster/schemas/readmodel"
 )
 
@@ -42,12 +42,12 @@ exist on all nodes.`,
 				return fmt.Errorf("--replication: invalid value %d: want the number of replicas of each topic, "+
 					"or 0 for the brokers' default", replication)
 			}
-			migrations, err := projector.Migrations(layout)
+			all, err := migrations.All(layout)
 			if err != nil {
 				return err
 			}
 			if printSQL {
-				printMigrations(out, migrations)
+				printMigrations(out, all)
 				return nil
 			}
 			tel, err := c.telemetry(ctx, "migrate")
@@ -76,16 +76,16 @@ exist on all nodes.`,
 			}
 			defer func() { err = errors.Join(err, conn.Close()) }()
 			if dryRun {
-				return printPending(ctx, out, conn, migrations)
+				return printPending(ctx, out, conn, all)
 			}
-			applied, err := projector.Migrate(ctx, conn, layout, clickhouse.MigrateConfig{Logger: tel.Logger})
+			applied, err := migrations.Apply(ctx, conn, layout, clickhouse.MigrateConfig{Logger: tel.Logger})
 			for _, name := range applied {
 				fmt.Fprintf(out, "applied %s\n", name)
 			}
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%d migrations applied, %d in total\n", len(applied), len(migrations))
+			_, err = fmt.Fprintf(out, "%d migrations applied, %d in total\n", len(applied), len(all))
 			return err
 		},
 	}
@@ -99,8 +99,8 @@ exist on all nodes.`,
 	return cmd
 }
 
-func printMigrations(out io.Writer, migrations []clickhouse.Migration) {
-	for _, m := range migrations {
+func printMigrations(out io.Writer, all []clickhouse.Migration) {
+	for _, m := range all {
 		fmt.Fprintf(out, "-- %s, owner %s\n", m, m.Owner)
 		for _, s := range m.Statements {
 			fmt.Fprintf(out, "%s;\n\n", s)
@@ -108,14 +108,14 @@ func printMigrations(out io.Writer, migrations []clickhouse.Migration) {
 	}
 }
 
-func printPending(ctx context.Context, out io.Writer, conn driver.Conn, migrations []clickhouse.Migration) error {
-	pending, err := clickhouse.PendingMigrations(ctx, conn, migrations)
+func printPending(ctx context.Context, out io.Writer, conn driver.Conn, all []clickhouse.Migration) error {
+	pending, err := clickhouse.PendingMigrations(ctx, conn, all)
 	if err != nil {
 		return err
 	}
 	for _, m := range pending {
 		fmt.Fprintf(out, "would apply %s (owner %s)\n", m, m.Owner)
 	}
-	_, err = fmt.Fprintf(out, "%d of %d migrations are pending\n", len(pending), len(migrations))
+	_, err = fmt.Fprintf(out, "%d of %d migrations are pending\n", len(pending), len(all))
 	return err
 }

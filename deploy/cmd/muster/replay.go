@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/platform/clickhouse"
-	"muster/projector"
+	"muster/projector/project"
+	"muster/projector/replay"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
@@ -22,7 +23,7 @@ import (
 const replayAnswers = "answers"
 
 func (c *command) replayCommand() *cobra.Command {
-	var cfg projector.ReplayConfig
+	var cfg replay.Config
 	var dropOld, abort, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "replay [TABLE... | answers]",
@@ -76,18 +77,18 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 			case (dropOld || abort) && len(args) > 0:
 				return errors.New("--drop-old and --abort take no tables: they apply to all tables")
 			case dropOld:
-				dropped, err := projector.DropOld(ctx, conn, tel.Logger)
+				dropped, err := replay.DropRetired(ctx, conn, tel.Logger)
 				return dropReport(out, "dropped", dropped, err)
 			case abort:
-				dropped, err := projector.AbortReplay(ctx, cfg.Projector.Kafka, conn, tel.Logger)
+				dropped, err := replay.Abort(ctx, cfg.Projector.Kafka, conn, tel.Logger)
 				return dropReport(out, "discarded", dropped, err)
 			}
 			began := time.Now()
 			if slices.Equal(args, []string{replayAnswers}) {
 				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel,
 					func(ctx context.Context, set *suppress.Set) error {
-						report, err := projector.ReplayAnswers(ctx, projector.ReplayDeps{
-							Deps:     projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
+						report, err := replay.Answers(ctx, replay.Deps{
+							Deps:     project.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
 							Progress: newBar(c.std.err, tel.Logger),
 						})
 						if err != nil {
@@ -102,11 +103,11 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 					})
 			}
 			cfg.Tables = args
-			var report projector.ReplayReport
+			var report replay.Report
 			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel,
 				func(ctx context.Context, set *suppress.Set) (err error) {
-					report, err = projector.Replay(ctx, cfg, projector.ReplayDeps{
-						Deps:     projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
+					report, err = replay.Tables(ctx, cfg, replay.Deps{
+						Deps:     project.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
 						Progress: newBar(c.std.err, tel.Logger),
 					})
 					return err
@@ -142,7 +143,7 @@ func dropReport(out io.Writer, verb string, tables []string, err error) error {
 	return err
 }
 
-func printReplay(out io.Writer, report projector.ReplayReport, took time.Duration) error {
+func printReplay(out io.Writer, report replay.Report, took time.Duration) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw,
 		"READ MODEL\tIDENTITIES BEFORE\tAFTER\tADDED\tNEWER\tFROM THE LIVE TABLE\tPARTITIONS EQUAL\tOLD TABLE")

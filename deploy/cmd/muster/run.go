@@ -22,6 +22,9 @@ import (
 	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
+	erasing "muster/projector/erasure"
+	"muster/projector/migrations"
+	"muster/projector/project"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	webhook "muster/webhook-sender"
@@ -262,14 +265,14 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	p, err := projector.New(projector.Config{Kafka: s.kafka}, projector.Deps{
+	p, err := projector.New(projector.Config{Config: project.Config{Kafka: s.kafka}}, project.Deps{
 		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing, Suppressed: s.erased.Set(),
 	})
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: s.kafka, Within: s.eraseWithin},
-		projector.EraserDeps{
+	eraser, err := erasing.New(erasing.Config{Kafka: s.kafka, Within: s.eraseWithin},
+		erasing.Deps{
 			Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
 		})
 	if err != nil {
@@ -280,7 +283,7 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 		running.Go(func() error { return p.Run(ctx) })
 		running.Go(func() error { return eraser.Run(ctx) })
 		running.Go(func() error {
-			projector.ReconcileNodes(ctx, conn, s.tel.Logger)
+			migrations.ReconcileNodes(ctx, conn, s.tel.Logger)
 			return nil
 		})
 		return running.Wait()

@@ -30,11 +30,14 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 		if err := json.Unmarshal([]byte(r.Result), &d); err != nil {
 			return nil, fmt.Errorf("decode stored discovery: %w", err)
 		}
-		s.RedactErased(&d)
+		s.suppressed.RedactDiscovery(&d)
 		return &d, nil
 	}
 	return nil, nil
 }
+
+// Redact removes erased people from a discovery result.
+func (s *Store) Redact(d *event.Discovery) { s.suppressed.RedactDiscovery(d) }
 
 // StillValid reports whether the accounts of a stored result have the same owners: no username has moved to another
 // account, and no record was deleted (records.md, rules 2 and 3).

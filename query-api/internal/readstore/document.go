@@ -57,7 +57,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf
 			row := *shared
 			row.Version = readmodel.NewestVersion(record.KindNetworkPerson, row.ProfileID, row.Version, row.ContentHash,
 				lists[i].seen)
-			if !row.Deleted && !s.erasedNetwork(&row) {
+			if !row.Deleted && !s.isNetworkErased(&row) {
 				out[i] = Document{
 					ProfileID: row.ProfileID,
 					Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey,

@@ -264,8 +264,9 @@ func (s *session) usable(statements []discoveredStatement) []resolution.Discover
 			{st.found.Platform, st.found.Username, st.found.Identity},
 		} {
 			key := identity.NormalizeUsername(social.username)
+			_, erased := s.store.suppressed.Account(social.platform, key)
 			switch {
-			case s.store.ErasedAccount(social.platform, key):
+			case erased:
 				known = false
 			case social.platform == identity.Codehost:
 				d.Accounts[resolution.Codehost] = resolution.Account{Username: key, Identity: social.identity}
@@ -295,7 +296,7 @@ func (s *session) accountLinks(k lookupKey) []resolution.AccountLink {
 			continue
 		}
 		to, ok := strings.CutPrefix(r.Target, other.name+":")
-		if !ok || s.store.ErasedAccount(other.name, to) {
+		if _, erased := s.store.suppressed.Account(other.name, to); erased || !ok {
 			continue
 		}
 		l := resolution.AccountLink{Declared: true, Confidence: float64(r.Confidence), Observed: r.Version}

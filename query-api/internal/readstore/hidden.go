@@ -95,7 +95,7 @@ func (s *Store) scanHidden(ctx context.Context) error {
 			if err := rows.Scan(&row.ProfileHash, &row.ProfileID, &row.UsernameKey, &row.EmailKeys); err != nil {
 				return err
 			}
-			if len(hidden) < maxHidden && s.erasedNetwork(&row) {
+			if len(hidden) < maxHidden && s.isNetworkErased(&row) {
 				hidden = append(hidden, row.ProfileHash)
 			}
 			return nil

@@ -20,7 +20,7 @@ func (s *Store) noReplyOf(q PersonQuery) noReply {
 	if n.userID == 0 {
 		n.username = q.NoReplyUsername
 	}
-	if q.Email == "" || n.userID == 0 && n.username == "" || s.ErasedIdentifier("codehost email "+q.Email) {
+	if q.Email == "" || n.userID == 0 && n.username == "" || s.suppressed.Identifier("codehost email "+q.Email) {
 		return noReply{}
 	}
 	return n

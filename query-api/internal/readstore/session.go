@@ -254,7 +254,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		t := target{identity.Network, id}
 		s.people[t.key()] = nil
 		for _, r := range networkRows[i] {
-			if r.ProfileID == id && !r.Deleted && !s.store.erasedNetwork(r) {
+			if r.ProfileID == id && !r.Deleted && !s.store.isNetworkErased(r) {
 				row := *r
 				row.Version = readmodel.NewestVersion(record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i])
 				s.people[t.key()] = &person{network: &row}
@@ -264,7 +264,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	for i, id := range users {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
-		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
+		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.isCodehostErased(r) {
 			row := *r.WithoutAddresses(s.store.suppressed.Author)
 			row.Version = readmodel.NewestVersion(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
 				seen[len(hashes)+i])

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"muster/platform/batchload"
 	ch "muster/platform/clickhouse"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
@@ -273,4 +275,20 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// isNetworkErased and isCodehostErased report whether a row belongs to an erased person. Such rows do not exist for
+// readers, even while they are still stored.
+func (s *Store) isNetworkErased(r *readmodel.NetworkPersonRow) bool {
+	_, erased := s.suppressed.Subject(suppress.Subject{
+		Platform: identity.Network, ID: r.ProfileID, Username: r.UsernameKey, Emails: r.EmailKeys,
+	})
+	return erased
+}
+
+func (s *Store) isCodehostErased(r *readmodel.AnswerRow) bool {
+	_, erased := s.suppressed.Subject(suppress.Subject{
+		Platform: identity.Codehost, ID: strconv.FormatInt(r.UserID, 10), Username: r.UsernameKey, Emails: r.EmailKeys,
+	})
+	return erased
 }

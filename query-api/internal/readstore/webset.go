@@ -86,7 +86,7 @@ func identifiers(people ...*person) []string {
 	return out
 }
 
-// appendIdentifiers appends identifiers in the form of [Store.ErasedIdentifier].
+// appendIdentifiers appends identifiers in the form of [suppress.Set.Identifier].
 func appendIdentifiers(out []string, platform, id, username string, emails []string) []string {
 	out = append(out, platform+" id "+id)
 	if username != "" {

@@ -162,7 +162,7 @@ func (s *Server) discover(
 	}
 	// Concurrent calls share the result: redact a copy.
 	own := *found
-	s.store.RedactErased(&own)
+	s.store.Redact(&own)
 	return &own, false, nil
 }
 

@@ -1,0 +1,54 @@
+package answers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// Touch requests builds of the answers of accounts. The versions are those of the accounts' newest changed rows, 0 if
+// they are unknown. The touches are durable when it returns.
+func Touch(ctx context.Context, w *bus.Writer, accounts map[int64]int64) error {
+	tasks := make([]event.AnswerTask, 0, len(accounts))
+	for _, id := range slices.Sorted(maps.Keys(accounts)) {
+		tasks = append(tasks, event.AnswerTask{
+			Kind: record.KindCodehostPerson, ID: formatID(id), Version: accounts[id],
+		})
+	}
+	return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
+}
+
+func formatID(id int64) string { return strconv.FormatInt(id, 10) }
+
+// publishTouches publishes touches durably.
+func publishTouches(ctx context.Context, w *bus.Writer, topic string, tasks []event.AnswerTask) error {
+	messages := make([]kafka.Message, 0, len(tasks))
+	now := time.Now().UTC()
+	for _, t := range tasks {
+		value, err := json.Marshal(t)
+		if err != nil {
+			return fmt.Errorf("encode touch: %w", err)
+		}
+		messages = append(messages, kafka.Message{
+			Topic: topic, Key: []byte(t.MessageKey()), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: t.MessageKey(), Type: event.TypeAnswerTask, Source: "/muster/projector", Time: now,
+				ContentType: "application/json",
+			}),
+		})
+	}
+	if err := bus.WriteAll(ctx, w, messages); err != nil {
+		return fmt.Errorf("publish touches: %w", err)
+	}
+	return nil
+}

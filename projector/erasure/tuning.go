@@ -1,0 +1,28 @@
+package erasure
+
+import "time"
+
+const (
+	defaultWithin   = 24 * time.Hour
+	defaultGather   = 300 * time.Millisecond
+	defaultReplaced = time.Minute
+
+	// idsPerStatement is the maximum number of ids in one statement: parameters are part of the URL, which is limited.
+	idsPerStatement = 500
+	// hashesPerStatement is the maximum number of hashes in a DELETE. Each is a synchronous mutation of all parts, so
+	// few large statements are faster; 5,000 hashes are 100 kB of the 256 KiB that a statement may have.
+	hashesPerStatement = 5000
+	// tombstoneBatchSize is the approximate number of tombstones buffered before a write, a few megabytes.
+	tombstoneBatchSize = 10_000
+	// retryPause is the pause after a failure, which is usually an outage of ClickHouse or Kafka.
+	retryPause = 5 * time.Second
+	// sweepPauseFactor times the duration of a sweep is the pause after it, so that sweeps take at most a sixth of the
+	// engine's time.
+	sweepPauseFactor = 5
+	// liveTablesPollInterval is how often the eraser checks whether a replay has swapped the live tables.
+	liveTablesPollInterval = 5 * time.Second
+	// rewritePollInterval is how often the eraser checks whether replaced parts are removed.
+	rewritePollInterval = 2 * time.Second
+	// rewriteDuration is the time allowed for a rewrite in addition to the tombstones' lifetime.
+	rewriteDuration = 10 * time.Second
+)

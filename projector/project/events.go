@@ -1,0 +1,135 @@
+package project
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/bus"
+	"muster/projector/internal/rejected"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// Consumer groups of the projections of events.
+const (
+	UsageGroup     = readmodel.UsageGroup
+	WebhookGroup   = "muster.projector.webhook"
+	DiscoveryGroup = "muster.projector.discovery"
+	ContextGroup   = "muster.projector.context"
+)
+
+// Projection is a consumer and the name of what it projects.
+type Projection struct {
+	Name string
+	*bus.BatchConsumer
+}
+
+// NewEvents returns the projections of the events of usage, webhooks, discovery and context calls. Events of erased
+// people are not stored; of webhook attempts, only the response is left out. They publish rejected messages to
+// rejects. They do not connect.
+func NewEvents(cfg Config, deps Deps, rejects *rejected.Publisher) ([]Projection, error) {
+	cfg, deps, err := WithDefaults(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
+	set := deps.Suppressed
+	var out []Projection
+	for _, e := range []struct {
+		name, group, topic string
+		maxAge             time.Duration
+		handle             func(context.Context, bus.Batch) error
+	}{
+		{"usage", UsageGroup, event.TopicUsage, usageMaxBatchAge, projectEvents(deps, rejects, "usage",
+			func(rows *readmodel.UsageBatch, u *event.Usage, at readmodel.Position) error {
+				rows.Add(u, at)
+				return nil
+			}, readmodel.InsertUsage)},
+		{"webhooks", WebhookGroup, event.TopicWebhook, webhookMaxBatchAge, projectEvents(deps, rejects, "webhook",
+			func(rows *readmodel.WebhookBatch, a *event.WebhookAttempt, at readmodel.Position) error {
+				if _, hit := set.FindInDocument(deps.Platforms, []byte(a.Response)); hit {
+					a.Response = "" // As the eraser does for stored rows.
+				}
+				rows.Add(a, at)
+				return nil
+			}, readmodel.InsertWebhooks)},
+		{"discovery", DiscoveryGroup, event.TopicDiscovery, cfg.MaxAge, projectEvents(deps, rejects, "discovery",
+			func(rows *readmodel.DiscoveryBatch, d *event.Discovery, at readmodel.Position) error {
+				// An incomplete result is valid for its own call only. A result that was in flight at the time of an
+				// erasure can name the person.
+				if !d.Complete() || set.Discovery(d) {
+					return nil
+				}
+				return rows.Add(d, at)
+			}, readmodel.InsertDiscoveries)},
+		{"contexts", ContextGroup, event.TopicContext, cfg.MaxAge, projectEvents(deps, rejects, "context",
+			func(rows *readmodel.ContextBatch, c *event.Context, at readmodel.Position) error {
+				if set.Context(deps.Platforms, c) {
+					return nil // The call was running at the time of the erasure, or the topic is replayed.
+				}
+				return rows.Add(c, at)
+			}, readmodel.InsertContexts)},
+	} {
+		c := Consumer(cfg, deps)
+		c.Group, c.Topics, c.Handle = e.group, []string{e.topic}, e.handle
+		c.MaxAge, c.MaxIdle = e.maxAge, batchIdleTimeout
+		consumer, err := bus.NewBatchConsumer(c)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.name, err)
+		}
+		out = append(out, Projection{e.name, consumer})
+	}
+	return out, nil
+}
+
+// validator is a pointer to an event that can validate itself.
+type validator[E any] interface {
+	*E
+	Validate() error
+}
+
+// projectEvents returns a batch handler for events of type E: add collects their rows in an R and insert
+// writes them. Events that are invalid or that add rejects are published as rejected under kind, in place of
+// a record kind.
+func projectEvents[E, R any, P validator[E]](
+	deps Deps, rejects *rejected.Publisher, kind record.Kind,
+	add func(*R, P, readmodel.Position) error,
+	insert func(ctx context.Context, conn driver.Conn, token string, rows *R) error,
+) func(context.Context, bus.Batch) error {
+	tracer := Tracer(deps)
+	return func(ctx context.Context, b bus.Batch) (err error) {
+		ctx, span := tracer.Start(ctx, "project "+string(kind), trace.WithSpanKind(trace.SpanKindConsumer))
+		defer func() {
+			if err != nil {
+				span.SetStatus(codes.Error, "failed") // The error may quote personal data of the event.
+			}
+			span.End()
+		}()
+		var rows R
+		var invalid []rejected.Message
+		for i := range b.Messages {
+			m := &b.Messages[i]
+			e := P(new(E))
+			err := json.Unmarshal(m.Value, e)
+			if err == nil {
+				err = e.Validate()
+			}
+			if err == nil {
+				err = add(&rows, e, positionOf(m))
+			}
+			if err != nil {
+				invalid = append(invalid, rejected.Message{Message: m, Kind: kind, Err: err})
+			}
+		}
+		if err := insert(ctx, deps.Conn, b.Token(), &rows); err != nil {
+			return err
+		}
+		return rejects.Publish(ctx, invalid)
+	}
+}
