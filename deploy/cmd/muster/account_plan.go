@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
-	"muster/deploy/status"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/status"
 	"muster/platform/bus"
 	"muster/projector"
 	queryapi "muster/query-api"

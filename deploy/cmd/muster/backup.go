@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
-	"muster/deploy/instance"
-	"muster/deploy/standalone"
+	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/standalone"
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
-	"muster/deploy/instance"
+	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
 	"muster/platform/service"
 	"muster/schemas/suppress"
 )

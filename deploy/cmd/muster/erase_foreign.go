@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
+	"muster/deploy/internal/backup"
 	"muster/deploy/suppression"
 	"muster/platform/bus"
 	"muster/schemas/suppress"

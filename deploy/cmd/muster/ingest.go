@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/console"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"muster/deploy/status/page"
+	"muster/deploy/internal/status/page"
 	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/analyst"
+	"muster/deploy/internal/analyst"
 	"muster/platform/clickhouse"
 	"muster/platform/console"
 	"muster/schemas/readmodel"

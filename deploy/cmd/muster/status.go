@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
-	"muster/deploy/status"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/status"
 	"muster/platform/clickhouse"
 	"muster/projector"
 )

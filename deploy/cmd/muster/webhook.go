@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	queryapi "muster/query-api"

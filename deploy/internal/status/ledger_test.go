@@ -11,7 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	queryapi "muster/query-api"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/backup"
+	"muster/deploy/internal/backup"
 )
 
 // Afterwards all of the archive is in place, and all of the previous content is kept.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/platform/bus"
 	queryapi "muster/query-api"
 	"muster/schemas/event"

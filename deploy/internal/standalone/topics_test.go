@@ -1,4 +1,4 @@
-package topics_test
+package standalone_test
 
 import (
 	"bytes"
@@ -8,19 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"muster/deploy/topics"
+	"muster/deploy/internal/standalone"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/schemas/event"
 )
 
-func TestEnsure_CreatesMissingTopicsAndReportsOthers(t *testing.T) {
+func TestEnsureTopics_CreatesMissingTopicsAndReportsOthers(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: event.TopicUsage, Partitions: 2}}))
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	for range 2 {
-		require.NoError(t, topics.Ensure(t.Context(), cfg, 0, logger))
+		require.NoError(t, standalone.EnsureTopics(t.Context(), cfg, 0, logger))
 	}
 	require.Contains(t, log.String(), event.TopicUsage)
 	require.NotContains(t, log.String(), event.TopicAccount)
@@ -43,7 +43,7 @@ func TestEnsure_CreatesMissingTopicsAndReportsOthers(t *testing.T) {
 	}
 }
 
-func TestEnsure_UsesReplicationAndReportsSingleReplicas(t *testing.T) {
+func TestEnsureTopics_UsesReplicationAndReportsSingleReplicas(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
@@ -51,7 +51,7 @@ func TestEnsure_UsesReplicationAndReportsSingleReplicas(t *testing.T) {
 	require.NoError(t,
 		bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: event.TopicErasure, Partitions: 1, Replication: 1}}))
 	var log bytes.Buffer
-	require.NoError(t, topics.Ensure(t.Context(), cfg, 3, slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, standalone.EnsureTopics(t.Context(), cfg, 3, slog.New(slog.NewTextHandler(&log, nil))))
 	require.Contains(t, log.String(), "single replica")
 	require.Contains(t, log.String(), "topics=["+event.TopicErasure+"]")
 	require.NotContains(t, log.String(), event.TopicAccount)

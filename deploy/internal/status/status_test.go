@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"

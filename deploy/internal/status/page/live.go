@@ -7,7 +7,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/projector"

@@ -13,7 +13,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )

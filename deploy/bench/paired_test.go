@@ -1,4 +1,4 @@
-package paired_test
+package main
 
 import (
 	"math"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"muster/deploy/bench/paired"
 )
 
 // The critical values are from the tables of Wilcoxon's signed-rank test. With powers of two as differences, all
@@ -22,24 +20,24 @@ func TestEstimate_IntervalUsesTabulatedCriticalValues(t *testing.T) {
 				averages = append(averages, (d+differences[i])/2)
 			}
 		}
-		e := paired.Of(differences)
+		e := estimateDifference(differences)
 		below, above := 0, 0
 		for _, a := range averages {
-			if a < e.Low {
+			if a < e.low {
 				below++
 			}
-			if a > e.High {
+			if a > e.high {
 				above++
 			}
 		}
 		require.Equal(t, critical, below, "%d pairs", n)
 		require.Equal(t, critical, above, "%d pairs", n)
-		require.Equal(t, n, e.Pairs)
+		require.Equal(t, n, e.pairs)
 	}
-	e := paired.Of([]float64{1, 2, 3, 4, 5})
-	require.InDelta(t, 3, e.Shift, 0)
-	require.True(t, math.IsInf(e.Low, -1) && math.IsInf(e.High, 1), "five pairs allow no interval")
-	require.Equal(t, paired.Estimate{}, paired.Of(nil))
+	e := estimateDifference([]float64{1, 2, 3, 4, 5})
+	require.InDelta(t, 3, e.shift, 0)
+	require.True(t, math.IsInf(e.low, -1) && math.IsInf(e.high, 1), "five pairs allow no interval")
+	require.Equal(t, estimate{}, estimateDifference(nil))
 }
 
 // Outliers do not move it far.
@@ -52,12 +50,12 @@ func TestEstimate_IntervalCoversTheTruthIn95Percent(t *testing.T) {
 		for i := range differences {
 			differences[i] = truth + rng.NormFloat64()*5
 		}
-		if e := paired.Of(differences); e.Low <= truth && truth <= e.High {
+		if e := estimateDifference(differences); e.low <= truth && truth <= e.high {
 			holds++
 		}
 	}
 	require.InDelta(t, 0.95, float64(holds)/cases, 0.015)
-	e := paired.Of([]float64{2, 2.1, 1.9, 2, 2.2, 1.8, 2, 2.1, 1.9, 2, 900, -300})
-	require.InDelta(t, 2, e.Shift, 0.1)
-	require.Less(t, e.High, 3.0)
+	e := estimateDifference([]float64{2, 2.1, 1.9, 2, 2.2, 1.8, 2, 2.1, 1.9, 2, 900, -300})
+	require.InDelta(t, 2, e.shift, 0.1)
+	require.Less(t, e.high, 3.0)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/platform/clickhouse"
 )
 

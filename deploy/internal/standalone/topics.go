@@ -1,4 +1,4 @@
-package topics
+package standalone
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"muster/schemas/event"
 )
 
-// Ensure creates the missing topics with the given number of replicas, or the brokers' default if it is 0, and
+// EnsureTopics creates the missing topics with the given number of replicas, or the brokers' default if it is 0, and
 // waits until they are usable. It logs a warning for existing topics with other settings, and for topics with a
 // single replica in a cluster of several brokers, which is Apache Kafka's default. Several processes may call it
-// concurrently.
-func Ensure(ctx context.Context, kafka bus.Config, replication int, logger *slog.Logger) error {
+// concurrently. Existing topics are not changed: an operator configured them.
+func EnsureTopics(ctx context.Context, kafka bus.Config, replication int, logger *slog.Logger) error {
 	var topics []bus.Topic
 	var names []string
 	for _, t := range event.Topics() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/platform/service"
 )
 

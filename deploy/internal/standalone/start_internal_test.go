@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
-	"muster/deploy/topics"
+	"muster/deploy/internal/instance"
 	"muster/ingest"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
@@ -44,7 +43,7 @@ func TestRun_ChecksAddressesFirst(t *testing.T) {
 func TestRun_FailedStartsShareAKey(t *testing.T) {
 	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	logger := slog.New(slog.DiscardHandler)
-	require.NoError(t, topics.Ensure(t.Context(), kafka, 0, logger))
+	require.NoError(t, EnsureTopics(t.Context(), kafka, 0, logger))
 	cfg, deps := Config{DataDir: t.TempDir()}, Deps{Telemetry: &service.Telemetry{Logger: logger}}
 	var keys []string
 	for range 2 {

@@ -1,24 +1,28 @@
-package paired
+package main
 
 import (
 	"math"
 	"slices"
 )
 
-// Estimate is an estimated difference.
-type Estimate struct {
-	// Shift is the estimate; Low and High are the ends of its 95 % confidence interval, infinite for fewer than six
+// estimate is the estimated difference between two things that were measured alternately, with a confidence interval
+// that is robust against a few outliers: the estimate of Hodges and Lehmann, the median of the averages of any two
+// differences, with the interval of Wilcoxon's signed-rank test (Hollander, Wolfe and Chicken, Nonparametric
+// Statistical Methods, 3rd edition, sections 3.2 and 3.3). Both assume only that the differences are distributed
+// symmetrically.
+type estimate struct {
+	// shift is the estimate; low and high are the ends of its 95 % confidence interval, infinite for fewer than six
 	// pairs.
-	Shift, Low, High float64
-	// Pairs is the number of differences.
-	Pairs int
+	shift, low, high float64
+	// pairs is the number of differences.
+	pairs int
 }
 
-// Of returns the estimate for the differences of pairs. Without differences, everything is 0.
-func Of(differences []float64) Estimate {
+// estimateDifference returns the estimate for the differences of pairs. Without differences, everything is 0.
+func estimateDifference(differences []float64) estimate {
 	n := len(differences)
 	if n == 0 {
-		return Estimate{}
+		return estimate{}
 	}
 	averages := make([]float64, 0, n*(n+1)/2)
 	for i, a := range differences {
@@ -27,9 +31,9 @@ func Of(differences []float64) Estimate {
 		}
 	}
 	slices.Sort(averages)
-	e := Estimate{Shift: middle(averages), Low: math.Inf(-1), High: math.Inf(1), Pairs: n}
+	e := estimate{shift: middle(averages), low: math.Inf(-1), high: math.Inf(1), pairs: n}
 	if k := critical(n); k >= 0 {
-		e.Low, e.High = averages[k], averages[len(averages)-1-k]
+		e.low, e.high = averages[k], averages[len(averages)-1-k]
 	}
 	return e
 }

@@ -17,12 +17,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"muster/deploy/backup"
-	"muster/deploy/instance"
-	"muster/deploy/status"
-	"muster/deploy/status/page"
+	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/status"
+	"muster/deploy/internal/status/page"
 	"muster/deploy/suppression"
-	"muster/deploy/topics"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -146,7 +145,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	kafka := backend.config
 	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
 
-	if err := topics.Ensure(ctx, kafka, 0, logger); err != nil {
+	if err := EnsureTopics(ctx, kafka, 0, logger); err != nil {
 		return err
 	}
 	made, err := migrate(ctx, clickHouse.config, deps)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/service"
