@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/deploy/erasure"
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
 	"muster/deploy/internal/standalone"
@@ -226,7 +227,7 @@ disk after a loss.`,
 			if err != nil {
 				return err
 			}
-			known, err := backup.ErasuresAt(cmd.Context(), kafka)
+			known, err := erasure.ReadLog(cmd.Context(), kafka)
 			if err != nil {
 				return err
 			}
@@ -243,7 +244,7 @@ disk after a loss.`,
 }
 
 // checkReplaceable returns an error if file has erasures that are not in known: it may be the only copy.
-func checkReplaceable(file string, known backup.Erasures) error {
+func checkReplaceable(file string, known erasure.Log) error {
 	before, err := readErasures(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -263,13 +264,13 @@ func checkReplaceable(file string, known backup.Erasures) error {
 	return nil
 }
 
-func readErasures(path string) (backup.Erasures, error) {
+func readErasures(path string) (erasure.Log, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return backup.Erasures{}, err
+		return erasure.Log{}, err
 	}
 	defer func() { _ = in.Close() }()
-	return backup.ReadErasures(in)
+	return erasure.ParseLog(in)
 }
 
 // writeAtomic replaces a file with one that is complete.

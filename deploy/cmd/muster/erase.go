@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/deploy/suppression"
+	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/service"
@@ -32,11 +30,11 @@ func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *ser
 	if err != nil {
 		return err
 	}
-	follower, err := suppression.New(secret, kafka, tel.Logger)
+	follower, err := erasure.NewFollower(secret, kafka, tel.Logger)
 	if err != nil {
 		return err
 	}
-	return suppression.With(ctx, follower, do)
+	return follower.With(ctx, do)
 }
 
 // withOurs is like withSuppressed, but it fails if the root secret is not the one of the instance. Without this check
@@ -109,7 +107,7 @@ not suppressed; 2 not accepted.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if order.Identifiers, err = parseIdentifiers(args); err != nil {
+			if order.Identifiers, err = erasure.ParseIdentifiers(args); err != nil {
 				return err
 			}
 			now := time.Now().UTC()
@@ -124,7 +122,7 @@ not suppressed; 2 not accepted.`,
 				if err != nil {
 					return err
 				}
-				if shown := len(order.Identifiers) - len(suppressedBy(deps.Suppressed, order.Identifiers)); shown > 0 {
+				if shown := len(order.Identifiers) - len(erasure.Suppressed(deps.Suppressed, order.Identifiers)); shown > 0 {
 					return errors.Join(printErased(cmd, done, len(order.Identifiers), asJSON), partlyError{fmt.Errorf(
 						"%d identifiers are not suppressed: they were withdrawn at %s or later; pass a later "+
 							"--requested-at", shown, order.RequestedAt)})
@@ -178,51 +176,6 @@ func operatorName() string {
 	return "operator " + u.Username
 }
 
-// parseIdentifiers parses TYPE=VALUE arguments. Its errors do not contain values.
-func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
-	out := make([]record.ErasureIdentifier, len(args))
-	for i, a := range args {
-		name, value, ok := strings.Cut(a, "=")
-		if !ok {
-			return nil, fmt.Errorf("argument %d is not TYPE=VALUE; the types are %s", i+1, suppress.TypeNames())
-		}
-		if !slices.Contains(suppress.Types(), suppress.Type(name)) {
-			return nil,
-				fmt.Errorf("argument %d: unknown identifier type %q; the types are %s", i+1, name, suppress.TypeNames())
-		}
-		out[i].Type = name
-		sum, prefixed := strings.CutPrefix(value, "sha256:")
-		raw, err := hex.DecodeString(sum)
-		switch whole := err == nil && len(raw) == 32; {
-		case prefixed && !whole:
-			return nil, fmt.Errorf("argument %d: invalid SHA-256 after sha256: want 64 hexadecimal digits", i+1)
-		case whole:
-			out[i].SHA256 = strings.ToLower(sum)
-		default:
-			if _, err := suppress.Normalize(suppress.Type(name), value); err != nil {
-				return nil, fmt.Errorf("argument %d: %s %w", i+1, name, err)
-			}
-			out[i].Value = record.Scalar(value)
-		}
-	}
-	return out, nil
-}
-
-// suppressedBy returns the identifiers that are suppressed. All of them must be valid.
-func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (out []record.ErasureIdentifier) {
-	for _, i := range identifiers {
-		t, sum := suppress.Type(i.Type), [sha256.Size]byte{}
-		if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil || i.SHA256 == "" {
-			standard, _ := suppress.Normalize(t, string(i.Value))
-			sum = suppress.Sum(standard)
-		}
-		if set.Suppressed(set.Key().Hash(t, sum)) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
 // awaitNotShown waits until no endpoint returns the people of the requests. If an identifier is in a field outside the
 // schema, that takes a scan of all records. It returns a partlyError after timeout, and does not wait if timeout is 0.
 func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Erasure, timeout time.Duration,
@@ -238,7 +191,7 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 		progress.Begin("Waiting until the person is no longer shown", -1)
 		defer progress.End()
 	}
-	err := awaitMasked(ctx, cfg, ids, timeout, func() {
+	err := erasure.AwaitSuppressed(ctx, cfg.Bus, ids, timeout, func() {
 		if progress.terminal {
 			progress.Set(0)
 		}
@@ -391,11 +344,11 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 			}
 			return c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				if strings.Contains(args[0], "=") {
-					identifiers, err := parseIdentifiers(args)
+					identifiers, err := erasure.ParseIdentifiers(args)
 					if err != nil {
 						return err
 					}
-					held := suppressedBy(deps.Suppressed, identifiers)
+					held := erasure.Suppressed(deps.Suppressed, identifiers)
 					if len(held) == 0 {
 						return partlyError{errors.New(
 							"none of these identifiers is suppressed: there is nothing to withdraw")}
@@ -408,7 +361,7 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 						return err
 					}
 					err = printWithdrawn(cmd, done, len(identifiers), asJSON)
-					if left := len(suppressedBy(deps.Suppressed, held)); err == nil && left > 0 {
+					if left := len(erasure.Suppressed(deps.Suppressed, held)); err == nil && left > 0 {
 						err = partlyError{fmt.Errorf(
 							"%d identifiers are still suppressed: their request is dated in the future; withdraw "+
 								"the request by ID (muster erase list)", left)}

@@ -10,11 +10,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
+	"muster/deploy/erasure"
 	"muster/deploy/internal/backup"
-	"muster/deploy/suppression"
 	"muster/platform/bus"
 	"muster/schemas/suppress"
 )
@@ -47,7 +46,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 			if err != nil {
 				return err
 			}
-			own, err := suppression.Key(secret)
+			own, err := erasure.SuppressionKey(secret)
 			if err != nil {
 				return err
 			}
@@ -55,7 +54,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 				if remove != "" {
 					return removeForeign(ctx, cmd, cfg, own, remove, keep)
 				}
-				keys, err := suppression.Keys(ctx, cfg, own)
+				keys, err := erasure.KeyUses(ctx, cfg, own)
 				if err != nil {
 					return err
 				}
@@ -103,8 +102,8 @@ func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.
 }
 
 func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own *suppress.Key, id, file string) error {
-	n, err := suppression.Remove(ctx, cfg, own, id, func(removed []kafka.Message) error {
-		return writeNew(file, func(w io.Writer) error { return backup.WriteMessages(w, removed) })
+	n, err := erasure.RemoveKey(ctx, cfg, own, id, func(removed erasure.Log) error {
+		return writeNew(file, removed.Write)
 	})
 	if err != nil {
 		return err
@@ -113,7 +112,7 @@ func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own 
 	return err
 }
 
-func printKeyUses(out io.Writer, keys []suppression.KeyUse, own string) error {
+func printKeyUses(out io.Writer, keys []erasure.KeyUse, own string) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "KEY\tROOT SECRET\tOWNER\tENTRIES\tREQUESTS")
 	for _, k := range keys {

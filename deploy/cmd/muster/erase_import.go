@@ -12,13 +12,13 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/drop"
+	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/schemas/suppress"
 )
 
 func (c *command) eraseImport() *cobra.Command {
-	var opts drop.Options
+	var opts erasure.ImportOptions
 	var exempt, responses string
 	var asJSON bool
 	var wait time.Duration
@@ -40,7 +40,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
   muster erase import 20260312_4821_Email.csv --dry-run`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lists, err := drop.Read(args)
+			lists, err := erasure.ReadLists(args)
 			if err != nil {
 				return err
 			}
@@ -50,16 +50,16 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 			if opts.By == "" {
 				opts.By = operatorName()
 			}
-			var out *drop.Outcome
+			var out *erasure.ImportResult
 			var written []string
 			err = c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) (err error) {
-					out, err = drop.Import(ctx,
-						drop.Deps{Conn: conn, Bus: cfg.Bus, Suppressed: deps.Suppressed, Now: time.Now}, opts, lists)
+					out, err = erasure.ImportLists(ctx, erasure.Source{Conn: conn, Bus: cfg.Bus}, deps.Suppressed, lists,
+						opts)
 					if err != nil || responses == "" || opts.DryRun {
 						return err
 					}
-					if err := awaitMasked(ctx, cfg, out.Requests, wait, func() {}); err != nil {
+					if err := erasure.AwaitSuppressed(ctx, cfg.Bus, out.Requests, wait, func() {}); err != nil {
 						return err
 					}
 					written, err = out.Respond(responses)
@@ -105,47 +105,7 @@ func readExempt(path string) (map[string]bool, error) {
 	return out, nil
 }
 
-// awaitMasked waits until the requests are in force in every table. It calls waiting after each poll.
-func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, timeout time.Duration,
-	waiting func()) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
-		fmt.Errorf(
-			"the people found are not deleted after %s: is a projector running? Run the command again to continue",
-			timeout))
-	defer cancel()
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		all, err := ingest.Erasures(ctx, cfg.Bus)
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return err
-		}
-		done := make(map[string]bool)
-		for _, s := range all {
-			done[s.RequestID] = s.State != ingest.ErasurePending
-		}
-		left := 0
-		for _, id := range requests {
-			if !done[id] {
-				left++
-			}
-		}
-		if left == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-			waiting()
-		}
-	}
-}
-
-func printImported(cmd *cobra.Command, out *drop.Outcome, written []string, asJSON bool) error {
+func printImported(cmd *cobra.Command, out *erasure.ImportResult, written []string, asJSON bool) error {
 	bad := 0
 	for _, l := range out.Lists {
 		bad += len(l.Bad)
@@ -159,9 +119,9 @@ func printImported(cmd *cobra.Command, out *drop.Outcome, written []string, asJS
 		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(tw, "LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tINVALID")
 		for _, l := range out.Lists {
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[drop.Deleted],
-				l.Statuses[drop.OptedOut],
-				l.Statuses[drop.NotFound], l.Statuses[drop.Exempted], l.Withdrawn, len(l.Bad))
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[erasure.Deleted],
+				l.Statuses[erasure.OptedOut],
+				l.Statuses[erasure.NotFound], l.Statuses[erasure.Exempted], l.Withdrawn, len(l.Bad))
 		}
 		if err := tw.Flush(); err != nil {
 			return err

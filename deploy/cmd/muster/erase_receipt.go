@@ -10,14 +10,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/receipt"
+	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/platform/service"
 	"muster/schemas/suppress"
 )
 
 // withReceiptSource runs do with the stores and the key that receipts are verified with.
-func (c *command) withReceiptSource(ctx context.Context, do func(context.Context, receipt.Source) error) error {
+func (c *command) withReceiptSource(ctx context.Context, do func(context.Context, erasure.Source, *suppress.Key) error) error {
 	tel, err := c.telemetry(ctx, "erase")
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (c *command) withReceiptSource(ctx context.Context, do func(context.Context
 	}
 	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
 		return c.withReadModels(ctx, func(conn driver.Conn) error {
-			return do(ctx, receipt.Source{Conn: conn, Bus: kafka, Key: set.Key()})
+			return do(ctx, erasure.Source{Conn: conn, Bus: kafka}, set.Key())
 		})
 	})
 }
@@ -46,19 +46,19 @@ func (c *command) eraseReceipt() *cobra.Command {
 table and topic of records, the number of rows or messages compared and remaining, and the time; for each topic of
 tasks, events, deliveries and dead letters, which expire by age, the same and when the remainder expires; the table
 parts on disk; the removed data; the suppression hashes that are retained; and what was not searched. It contains no
-personal data. It is signed with Ed25519, by a key derived from the root secret; the public key is in the receipt.
+personal data. It is signed with Ed25519, by a key derived from the root secret; the public key is in the erasure.
 
 Exit status: 0 removed, nothing remains; 1 the receipt is written, but data remains or the removal is not finished;
-2 there is no receipt.`,
-		Example: `  muster erase receipt er_0193 --output receipt.json
-  muster erase verify receipt.json`,
+2 there is no erasure.`,
+		Example: `  muster erase receipt er_0193 --output erasure.json
+  muster erase verify erasure.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			secret, err := c.rootSecret()
 			if err != nil {
 				return err
 			}
-			key, err := receipt.Key(secret)
+			key, err := erasure.ReceiptKey(secret)
 			if err != nil {
 				return err
 			}
@@ -73,18 +73,18 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
 			if s.State == ingest.ErasureWithdrawn {
 				return errors.New("the request was withdrawn: nothing to attest")
 			}
-			r := receipt.Receipt{
+			r := erasure.Receipt{
 				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
 				State:    string(s.State),
 				MaskedAt: s.SuppressedAt, RemovedAt: s.DeletedAt, Found: s.Found,
 			}
-			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
-				return receipt.Look(ctx, src, s.Identifiers, &r)
+			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
+				return r.Search(ctx, src, own, s.Identifiers)
 			})
 			if err != nil {
 				return err
 			}
-			raw, err := receipt.Sign(r, key)
+			raw, err := r.Sign(key)
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func (c *command) eraseVerify() *cobra.Command {
 		Use:   "verify RECEIPT",
 		Short: "Verify the signature of a receipt, and search again",
 		Long: `Verifies that this instance signed the receipt, and searches tables and topics again. With --public-key
-it verifies only the signature, which needs no instance: get the key from the operator, not from the receipt.
+it verifies only the signature, which needs no instance: get the key from the operator, not from the erasure.
 
 Exit status: 0 the signature is valid and nothing remains; 1 it is invalid, or data remains; 2 it could not be
 verified.`,
@@ -140,14 +140,14 @@ verified.`,
 				if err != nil {
 					return err
 				}
-				key, err := receipt.Key(secret)
+				key, err := erasure.ReceiptKey(secret)
 				if err != nil {
 					return err
 				}
-				publicKey = receipt.PublicKey(key)
+				publicKey = erasure.PublicKey(key)
 			}
-			r, err := receipt.Check(raw, publicKey)
-			if errors.Is(err, receipt.ErrSignature) {
+			r, err := erasure.CheckReceipt(raw, publicKey)
+			if errors.Is(err, erasure.ErrSignature) {
 				return partlyError{err}
 			}
 			if err != nil {
@@ -159,10 +159,11 @@ verified.`,
 			if offline {
 				return nil
 			}
-			now := receipt.Receipt{MaskedAt: r.MaskedAt}
+			now := erasure.Receipt{MaskedAt: r.MaskedAt}
 			kept := r.Hashes()
-			err = c.withReceiptSource(cmd.Context(),
-				func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })
+			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
+				return now.Search(ctx, src, own, kept)
+			})
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/receipt"
+	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/platform/console"
 	"muster/schemas/event"
@@ -135,7 +135,7 @@ func (c *command) withReader(cmd *cobra.Command, cfg ingest.Config, dead bool, f
 	}
 	return c.withSuppressed(cmd.Context(), cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
 		return ingest.EachDeadLetter(ctx, cfg, dead, filter,
-			func(l ingest.DeadLetter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
+			func(l ingest.DeadLetter) error { return each(l, erasure.Mentions(set, l.Message.Topic, &l.Message)) })
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/erasure"
 	"muster/deploy/internal/status/page"
-	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -42,7 +42,7 @@ type environment struct {
 	eraseWithin  time.Duration // --erase-within
 	noState      bool          // --no-state
 	// erased holds the suppression set.
-	erased *suppression.Follower
+	erased *erasure.Follower
 }
 
 // runnable is a service that `muster run` runs.
@@ -174,7 +174,7 @@ func (c *command) environment(ctx context.Context, name, addr string) (environme
 	if err != nil {
 		return environment{}, err
 	}
-	erased, err := suppression.New(secret, kafka, tel.Logger)
+	erased, err := erasure.NewFollower(secret, kafka, tel.Logger)
 	if err != nil {
 		return environment{}, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/subject"
+	"muster/deploy/erasure"
 	"muster/platform/console"
 	"muster/schemas/event"
 	"muster/schemas/suppress"
@@ -33,7 +33,7 @@ func (c *command) subjectCommand() *cobra.Command {
 }
 
 func (c *command) subjectShow() *cobra.Command {
-	var opts subject.Options
+	var opts erasure.ReportLimits
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show TYPE=VALUE...",
@@ -55,7 +55,7 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
   muster subject show codehost_username=ada user_id=42 --json > ada.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			identifiers, err := parseIdentifiers(args)
+			identifiers, err := erasure.ParseIdentifiers(args)
 			if err != nil {
 				return err
 			}
@@ -81,8 +81,7 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 			// With another root secret no ledger entry would match; withOurs detects that.
 			return c.withOurs(cmd.Context(), kafka, tel, func(ctx context.Context, _ *suppress.Set) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) error {
-					r, err := subject.Show(ctx, subject.Source{Conn: conn, Bus: kafka, LedgerKey: key},
-						identifiers, opts)
+					r, err := erasure.FindSubject(ctx, erasure.Source{Conn: conn, Bus: kafka}, key, identifiers, opts)
 					if err != nil {
 						return err
 					}
@@ -107,7 +106,7 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 	return cmd
 }
 
-func printSubject(out io.Writer, r *subject.Report) error {
+func printSubject(out io.Writer, r *erasure.SubjectReport) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "ACCOUNT\tID\tUSERNAMES\tFOUND BY")
 	for _, a := range r.Accounts {
@@ -147,12 +146,12 @@ func printSubject(out io.Writer, r *subject.Report) error {
 	return nil
 }
 
-func placeOf(m subject.Message) string {
+func placeOf(m erasure.SourceMessage) string {
 	return fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)
 }
 
 // originOf formats the source location of a message's record.
-func originOf(m subject.Message) string {
+func originOf(m erasure.SourceMessage) string {
 	switch {
 	case m.Gone:
 		return "(no longer in the log)"

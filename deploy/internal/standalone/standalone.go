@@ -17,11 +17,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/erasure"
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
 	"muster/deploy/internal/status"
 	"muster/deploy/internal/status/page"
-	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -174,7 +174,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	defer func() { err = errors.Join(err, finding.Close()) }()
 
-	erased, err := suppression.New(secret, kafka, logger)
+	erased, err := erasure.NewFollower(secret, kafka, logger)
 	if err != nil {
 		return err
 	}

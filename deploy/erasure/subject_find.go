@@ -1,4 +1,4 @@
-package subject
+package erasure
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ const maxAccounts = 200
 // errTooMany reports that the identifiers match too many accounts.
 var errTooMany = fmt.Errorf("too many matches: the identifiers match more than %d accounts; pass fewer", maxAccounts)
 
-// Account is an account of the person.
-type Account struct {
+// SubjectAccount is an account of the person.
+type SubjectAccount struct {
 	Platform string `json:"platform"`
 	ID       string `json:"id"`
 	// Usernames are the normalized usernames of its stored rows.
@@ -79,7 +79,7 @@ func tablesOfPeople() []people {
 
 // person is what was found about the person, as parameters of queries.
 type person struct {
-	accounts map[string]map[string]*Account // platform, id
+	accounts map[string]map[string]*SubjectAccount // platform, id
 	// named are accounts as "platform:username", including those that are only in the request.
 	named map[string]bool
 	// emails are the addresses in the request and of the accounts, and emailSums the SHA-256 hashes in the request.
@@ -87,14 +87,14 @@ type person struct {
 	emailSums []string
 }
 
-func (p *person) add(platform, id string, linked bool) (*Account, bool) {
+func (p *person) add(platform, id string, linked bool) (*SubjectAccount, bool) {
 	if a := p.accounts[platform][id]; a != nil {
 		return a, false
 	}
 	if p.accounts[platform] == nil {
-		p.accounts[platform] = map[string]*Account{}
+		p.accounts[platform] = map[string]*SubjectAccount{}
 	}
-	a := &Account{Platform: platform, ID: id, Linked: linked}
+	a := &SubjectAccount{Platform: platform, ID: id, Linked: linked}
 	p.accounts[platform][id] = a
 	return a, true
 }
@@ -110,8 +110,8 @@ func (p *person) count() (n int) {
 	return n
 }
 
-func (p *person) list() []Account {
-	out := []Account{}
+func (p *person) list() []SubjectAccount {
+	out := []SubjectAccount{}
 	for _, platform := range slices.Sorted(maps.Keys(p.accounts)) {
 		for _, id := range p.ids(platform) {
 			out = append(out, *p.accounts[platform][id])
@@ -122,7 +122,7 @@ func (p *person) list() []Account {
 
 // find finds the accounts with any of the identifiers.
 func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
-	p := &person{map[string]map[string]*Account{}, map[string]bool{}, map[string]bool{}, w.sums[suppress.Email]}
+	p := &person{map[string]map[string]*SubjectAccount{}, map[string]bool{}, map[string]bool{}, w.sums[suppress.Email]}
 	for _, address := range w.values[suppress.Email] {
 		p.emails[address] = true
 	}

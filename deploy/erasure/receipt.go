@@ -1,4 +1,4 @@
-package receipt
+package erasure
 
 import (
 	"bytes"
@@ -15,11 +15,11 @@ import (
 	"muster/schemas/event"
 )
 
-// keyName is the name of the signing key's seed, which is derived from the root secret.
-const keyName = "erasure-receipt"
+// receiptKeyName is the name of the signing key's seed, which is derived from the root secret.
+const receiptKeyName = "erasure-receipt"
 
-// formatVersion is the version of receipts. Version 1 has neither passing topics nor files.
-const formatVersion = 2
+// receiptVersion is the version of receipts. Version 1 has neither passing topics nor files.
+const receiptVersion = 2
 
 // Receipt is the result of searching for the people of a request.
 type Receipt struct {
@@ -70,7 +70,7 @@ type Kept struct {
 }
 
 // Remaining returns the number of rows and messages that remain, without those that expire.
-func (r *Receipt) Remaining() (n int64) {
+func (r Receipt) Remaining() (n int64) {
 	for _, places := range [][]Place{r.Tables, r.Topics} {
 		for _, p := range places {
 			n += p.Remaining
@@ -82,9 +82,9 @@ func (r *Receipt) Remaining() (n int64) {
 // ErrSignature reports a receipt that was changed, or signed with another key.
 var ErrSignature = errors.New("invalid signature: the receipt was changed, or signed by another instance")
 
-// Key derives the signing key from the root secret.
-func Key(secret *service.RootSecret) (ed25519.PrivateKey, error) {
-	seed, err := secret.Key(keyName, ed25519.SeedSize)
+// ReceiptKey derives the signing key from the root secret.
+func ReceiptKey(secret *service.RootSecret) (ed25519.PrivateKey, error) {
+	seed, err := secret.Key(receiptKeyName, ed25519.SeedSize)
 	if err != nil {
 		return nil, fmt.Errorf("derive the receipt key: %w", err)
 	}
@@ -98,7 +98,7 @@ func PublicKey(key ed25519.PrivateKey) string {
 }
 
 // Sign returns the receipt as JSON, signed.
-func Sign(r Receipt, key ed25519.PrivateKey) ([]byte, error) {
+func (r Receipt) Sign(key ed25519.PrivateKey) ([]byte, error) {
 	r.PublicKey, r.Signature = PublicKey(key), ""
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -116,9 +116,9 @@ func Sign(r Receipt, key ed25519.PrivateKey) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// Check parses a receipt and verifies its signature with a public key in the form of PublicKey. The error wraps
+// CheckReceipt parses a receipt and verifies its signature with a public key in the form of PublicKey. The error wraps
 // [ErrSignature] if the signature is invalid.
-func Check(raw []byte, publicKey string) (Receipt, error) {
+func CheckReceipt(raw []byte, publicKey string) (Receipt, error) {
 	var r Receipt
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -127,8 +127,8 @@ func Check(raw []byte, publicKey string) (Receipt, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return r, fmt.Errorf("read the receipt: %w", err)
 	}
-	if r.Version < 1 || r.Version > formatVersion {
-		return r, fmt.Errorf("read the receipt: unsupported version %d (want 1 to %d)", r.Version, formatVersion)
+	if r.Version < 1 || r.Version > receiptVersion {
+		return r, fmt.Errorf("read the receipt: unsupported version %d (want 1 to %d)", r.Version, receiptVersion)
 	}
 	public, err := base64.StdEncoding.DecodeString(publicKey)
 	if err != nil || len(public) != ed25519.PublicKeySize {
@@ -152,7 +152,7 @@ func Check(raw []byte, publicKey string) (Receipt, error) {
 }
 
 // Hashes returns the suppression hashes that the receipt is about.
-func (r *Receipt) Hashes() []event.ErasureIdentifier {
+func (r Receipt) Hashes() []event.ErasureIdentifier {
 	out := make([]event.ErasureIdentifier, len(r.Kept))
 	for i, k := range r.Kept {
 		out[i] = event.ErasureIdentifier{Type: k.Type, Hash: k.Hash}

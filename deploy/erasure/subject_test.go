@@ -1,9 +1,8 @@
-package subject_test
+package erasure_test
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,20 +10,14 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/subject"
-	"muster/platform/broker/brokertest"
+	"muster/deploy/erasure"
 	"muster/platform/bus"
-	"muster/platform/clickhouse"
-	"muster/platform/engine/enginetest"
-	"muster/projector"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
-
-func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
 // sumOf returns the SHA-256 hash of a normalized identifier, in hexadecimal.
 func sumOf(t *testing.T, typ suppress.Type, value string) string {
@@ -35,18 +28,9 @@ func sumOf(t *testing.T, typ suppress.Type, value string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
-	b := brokertest.Start(t)
-	kafkaConfig := bus.Config{Brokers: b.Addrs()}
-	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
-	require.NoError(t, err)
-
+func TestFindSubject_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
+	kafkaConfig, conn, w := stores(t)
 	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
-	w := bus.NewWriter(kafkaConfig)
-	defer func() { require.NoError(t, w.Close()) }()
 	offsets := map[string]int64{}
 	put := func(kind record.Kind, raw string) {
 		rec, err := record.Decode(kind, []byte(raw))
@@ -100,20 +84,20 @@ func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 	}
 	require.NoError(t, readmodel.InsertUsage(t.Context(), conn, "u", ledger))
 
-	src := subject.Source{Conn: conn, Bus: kafkaConfig, LedgerKey: key}
-	show := func(opts subject.Options, typ, value string) *subject.Report {
+	src := erasure.Source{Conn: conn, Bus: kafkaConfig}
+	show := func(limits erasure.ReportLimits, typ, value string) *erasure.SubjectReport {
 		id := record.ErasureIdentifier{Type: typ}
 		if sum, ok := strings.CutPrefix(value, "sha256:"); ok {
 			id.SHA256 = sum
 		} else {
 			id.Value = record.Scalar(value)
 		}
-		r, err := subject.Show(t.Context(), src, []record.ErasureIdentifier{id}, opts)
+		r, err := erasure.FindSubject(t.Context(), src, key, []record.ErasureIdentifier{id}, limits)
 		require.NoError(t, err)
 		return r
 	}
 	sum := sha256.Sum256([]byte("ada@example.com"))
-	all := subject.Options{Rows: 100, Messages: 100}
+	all := erasure.ReportLimits{Rows: 100, Messages: 100}
 	want := show(all, "email", "sha256:"+hex.EncodeToString(sum[:])).Tables
 	for typ, value := range map[string]string{
 		"email": " ADA@example.com", "codehost_username": "@Ada", "network_username": "ada-l", "user_id": "42",
@@ -125,7 +109,7 @@ func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 		tables := map[string]int{}
 		for _, row := range r.Rows {
 			tables[row.Table]++
-			require.Equal(t, subject.Message{
+			require.Equal(t, erasure.SourceMessage{
 				Topic: row.Message.Topic, Offset: row.Message.Offset, Run: "run-1", File: "people.ndjson", Line: "7",
 				Time: row.Message.Time,
 			}, row.Message)
@@ -149,7 +133,7 @@ func TestShow_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 		require.NotEmpty(t, r.NotLookedThrough)
 	}
 
-	few := show(subject.Options{Rows: 1, Messages: 1}, "user_id", "42")
+	few := show(erasure.ReportLimits{Rows: 1, Messages: 1}, "user_id", "42")
 	require.True(t, few.Rows[len(few.Rows)-1].Message.Unread)
 	for _, table := range few.Tables {
 		require.LessOrEqual(t, table.Listed, 1)

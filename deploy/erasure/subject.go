@@ -1,4 +1,4 @@
-package subject
+package erasure
 
 import (
 	"context"
@@ -23,28 +23,26 @@ import (
 	"muster/schemas/record"
 )
 
-// Source is what is searched.
+// Source has the stores that are searched.
 type Source struct {
 	Conn driver.Conn
 	Bus  bus.Config
-	// LedgerKey is the key of event.UsageIdentityKey.
-	LedgerKey []byte
 }
 
-// Options bounds a report.
-type Options struct {
+// ReportLimits bounds a report.
+type ReportLimits struct {
 	// Rows is the maximum number of rows per table, and of calls; Messages of messages that are read from Kafka.
 	Rows, Messages int
 }
 
-// Report is the data about a person.
-type Report struct {
+// SubjectReport is the data about a person.
+type SubjectReport struct {
 	At time.Time `json:"at"`
 	// Accounts are the accounts that match the identifiers, with or without rows.
-	Accounts []Account `json:"accounts"`
+	Accounts []SubjectAccount `json:"accounts"`
 	// Tables has the number of rows about the person in each table.
-	Tables []Table `json:"tables"`
-	Rows   []Row   `json:"rows"`
+	Tables []SubjectTable `json:"tables"`
+	Rows   []SubjectRow   `json:"rows"`
 	// Calls is the number of calls that returned the person; Received has the newest.
 	Calls    uint64     `json:"calls"`
 	Received []Received `json:"received"`
@@ -53,39 +51,39 @@ type Report struct {
 }
 
 // Held returns the number of rows about the person.
-func (r *Report) Held() (n uint64) {
+func (r *SubjectReport) Held() (n uint64) {
 	for _, t := range r.Tables {
 		n += t.Rows
 	}
 	return n
 }
 
-// Table is the number of rows about the person in a table.
-type Table struct {
+// SubjectTable is the number of rows about the person in a table.
+type SubjectTable struct {
 	Name string `json:"table"`
 	Rows uint64 `json:"rows"`
 	// Listed is the number of these rows that are in the report.
 	Listed int `json:"listed"`
 }
 
-// Row is a row of a read model.
-type Row struct {
+// SubjectRow is a row of a read model.
+type SubjectRow struct {
 	Table    string `json:"table"`
 	Identity string `json:"identity"`
 	// Version is the version of the record, or the time of the event.
-	Version string  `json:"version,omitempty"`
-	Message Message `json:"message"`
+	Version string        `json:"version,omitempty"`
+	Message SourceMessage `json:"message"`
 	// Contents are the other columns of the row; JSON columns are JSON values.
 	Contents map[string]any `json:"contents"`
 }
 
-// Message is the message that a row comes from, with the source of its record.
-type Message struct {
+// SourceMessage is the message that a row comes from, with the source of its record.
+type SourceMessage struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Offset    int64  `json:"offset"`
 	// Gone reports that the log no longer has the message, because of compaction or retention. Unread reports that
-	// the message was not read, because of Options.Messages.
+	// the message was not read, because of ReportLimits.Messages.
 	Gone   bool `json:"gone,omitzero"`
 	Unread bool `json:"unread,omitzero"`
 	// Source is the CloudEvents source; Run, File and Line are set by ingest.
@@ -107,12 +105,13 @@ type Received struct {
 	// Fields are the groups of fields of the call in the ledger.
 	Fields []string `json:"fields"`
 	// Identities are the identities of the person that were returned.
-	Identities []string `json:"identities"`
-	Message    Message  `json:"message"`
+	Identities []string      `json:"identities"`
+	Message    SourceMessage `json:"message"`
 }
 
-// Show finds the data about the people with any of the identifiers. Its errors contain no identifiers.
-func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifier, opts Options) (*Report, error) {
+// FindSubject finds the data about the people with any of the identifiers. The ledger key is that of
+// event.UsageIdentityKey. Errors contain no identifiers.
+func FindSubject(ctx context.Context, src Source, ledgerKey []byte, identifiers []record.ErasureIdentifier, limits ReportLimits) (*SubjectReport, error) {
 	w, err := newWanted(identifiers)
 	if err != nil {
 		return nil, err
@@ -121,8 +120,8 @@ func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifie
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{
-		At: time.Now().UTC(), Accounts: p.list(), Tables: []Table{}, Rows: []Row{}, Received: []Received{},
+	r := &SubjectReport{
+		At: time.Now().UTC(), Accounts: p.list(), Tables: []SubjectTable{}, Rows: []SubjectRow{}, Received: []Received{},
 		NotLookedThrough: []string{
 			"topics, except for the messages of rows: tasks and events (7 days), rejected records and dead letters " +
 				"(30 days)",
@@ -132,16 +131,16 @@ func Show(ctx context.Context, src Source, identifiers []record.ErasureIdentifie
 			"stored responses (24 hours, encrypted), the raw files that were ingested, and backups",
 		},
 	}
-	requests, err := r.ledger(ctx, src, p, opts)
+	requests, err := r.readLedger(ctx, src.Conn, ledgerKey, p, limits)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range tablesOf(p, requests) {
-		if err := r.read(ctx, src.Conn, t, opts.Rows); err != nil {
+		if err := r.read(ctx, src.Conn, t, limits.Rows); err != nil {
 			return nil, fmt.Errorf("search %s: %w", t.name, err)
 		}
 	}
-	return r, r.locate(ctx, src.Bus, opts.Messages)
+	return r, r.locate(ctx, src.Bus, limits.Messages)
 }
 
 // held selects the rows of a table about a person.
@@ -199,9 +198,9 @@ func tablesOf(p *person, requests []string) []held {
 }
 
 // read counts and lists the rows of a table.
-func (r *Report) read(ctx context.Context, conn driver.Conn, t held, limit int) error {
+func (r *SubjectReport) read(ctx context.Context, conn driver.Conn, t held, limit int) error {
 	ctx = withParameters(ctx, t.params)
-	sum := Table{Name: t.name}
+	sum := SubjectTable{Name: t.name}
 	err := ch.ReadRows(ctx, conn, "SELECT count() FROM "+t.name+" WHERE "+t.where,
 		func(rows driver.Rows) error { return rows.Scan(&sum.Rows) })
 	if err != nil {
@@ -256,13 +255,13 @@ func scan(rows driver.Rows) (map[string]any, error) {
 	return out, nil
 }
 
-func rowOf(table string, columns map[string]any) Row {
+func rowOf(table string, columns map[string]any) SubjectRow {
 	take := func(name string) any {
 		v := columns[name]
 		delete(columns, name)
 		return v
 	}
-	row := Row{Table: table}
+	row := SubjectRow{Table: table}
 	row.Identity, _ = take("subject_identity").(string)
 	row.Message = messageOf(take("topic"), take("partition"), take("offset"))
 	version, _ := take("version").(int64)
@@ -285,7 +284,7 @@ func rowOf(table string, columns map[string]any) Row {
 	return row
 }
 
-func messageOf(topic, partition, offset any) (m Message) {
+func messageOf(topic, partition, offset any) (m SourceMessage) {
 	m.Topic, _ = topic.(string)
 	n, _ := partition.(int32)
 	m.Partition = int(n)
@@ -308,23 +307,22 @@ func fragment(s string) any {
 	return s
 }
 
-// ledger finds the calls that returned the person, and returns the ids of all of
-// them that are listed.
-func (r *Report) ledger(ctx context.Context, src Source, p *person, opts Options) ([]string, error) {
+// readLedger finds the calls that returned the person, and returns the IDs of those that are listed.
+func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []byte, p *person, limits ReportLimits) ([]string, error) {
 	var identities []string
 	for _, t := range tablesOfPeople() {
 		for _, id := range p.ids(t.platform) {
 			identities = append(identities, t.kind+" "+id)
 		}
 	}
-	hashes := event.ReturnedHashes(src.LedgerKey, identities)
+	hashes := event.ReturnedHashes(key, identities)
 	whose := make(map[string]string, len(hashes))
 	for i, h := range hashes {
 		whose[h] = identities[i]
 	}
 	ctx = withParameters(ctx, parameters{"ids": hashes})
 	const from = " FROM " + readmodel.UsageTable + " FINAL WHERE hasAny(returned, {ids:Array(String)})"
-	if err := ch.ReadRows(ctx, src.Conn, "SELECT count()"+from,
+	if err := ch.ReadRows(ctx, conn, "SELECT count()"+from,
 		func(rows driver.Rows) error { return rows.Scan(&r.Calls) }); err != nil {
 		return nil, fmt.Errorf("look through the ledger: %w", err)
 	}
@@ -332,8 +330,8 @@ func (r *Report) ledger(ctx context.Context, src Source, p *person, opts Options
 	query := fmt.Sprintf(
 		"SELECT organization_id, toString(key_id), at, request_id, toString(endpoint), status, returned, arrayMap(g "+
 			"-> toString(g), groups), toString(topic), partition, offset"+
-			from+" ORDER BY at DESC, request_id LIMIT %d", opts.Rows)
-	err := ch.ReadRows(ctx, src.Conn, query, func(rows driver.Rows) error {
+			from+" ORDER BY at DESC, request_id LIMIT %d", limits.Rows)
+	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var c Received
 		var returned []string
 		var topic string
@@ -360,8 +358,8 @@ func (r *Report) ledger(ctx context.Context, src Source, p *person, opts Options
 }
 
 // locate looks the rows' messages up.
-func (r *Report) locate(ctx context.Context, cfg bus.Config, limit int) error {
-	known := map[Message]Message{}
+func (r *SubjectReport) locate(ctx context.Context, cfg bus.Config, limit int) error {
+	known := map[SourceMessage]SourceMessage{}
 	for i := range r.Rows {
 		at := r.Rows[i].Message
 		m, ok := known[at]
@@ -382,7 +380,7 @@ func (r *Report) locate(ctx context.Context, cfg bus.Config, limit int) error {
 	return nil
 }
 
-func lookUp(ctx context.Context, cfg bus.Config, at Message) (Message, error) {
+func lookUp(ctx context.Context, cfg bus.Config, at SourceMessage) (SourceMessage, error) {
 	m, err := bus.MessageAt(ctx, cfg, at.Topic, at.Partition, at.Offset)
 	if errors.Is(err, bus.ErrNoMessage) {
 		at.Gone = true

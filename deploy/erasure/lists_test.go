@@ -1,4 +1,4 @@
-package drop_test
+package erasure_test
 
 import (
 	"archive/zip"
@@ -12,21 +12,15 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/drop"
+	"muster/deploy/erasure"
 	"muster/ingest"
-	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
-	"muster/platform/clickhouse"
-	"muster/platform/engine/enginetest"
-	"muster/projector"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
-
-func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
 func hash(sum [32]byte) string { return base64.StdEncoding.EncodeToString(sum[:]) }
 
@@ -49,14 +43,8 @@ func archive(t *testing.T, files map[string]string) string {
 	return path
 }
 
-func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
-	b := brokertest.Start(t)
-	cfg := bus.Config{Brokers: b.Addrs()}
-	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
-	require.NoError(t, err)
+func TestImportLists_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
+	cfg, conn, _ := stores(t)
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
 		{Name: event.TopicErasure, Partitions: 1, Replication: 1},
 		{Name: event.TopicErasureRequest, Partitions: 1, Replication: 1},
@@ -93,17 +81,17 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 		return s
 	}
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	run := func(opts drop.Options, s *suppress.Set, paths ...string) *drop.Outcome {
+	run := func(opts erasure.ImportOptions, s *suppress.Set, paths ...string) *erasure.ImportResult {
 		t.Helper()
-		lists, err := drop.Read(paths)
+		lists, err := erasure.ReadLists(paths)
 		require.NoError(t, err)
 		now = now.Add(time.Minute)
-		out, err := drop.Import(t.Context(),
-			drop.Deps{Conn: conn, Bus: cfg, Suppressed: s, Now: func() time.Time { return now }}, opts, lists)
+		opts.Now = func() time.Time { return now }
+		out, err := erasure.ImportLists(t.Context(), erasure.Source{Conn: conn, Bus: cfg}, s, lists, opts)
 		require.NoError(t, err)
 		return out
 	}
-	list := func(out *drop.Outcome, name string) drop.ListOutcome {
+	list := func(out *erasure.ImportResult, name string) erasure.ListResult {
 		t.Helper()
 		for _, l := range out.Lists {
 			if l.Name == name {
@@ -111,7 +99,7 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 			}
 		}
 		t.Fatalf("%s not found", name)
-		return drop.ListOutcome{}
+		return erasure.ListResult{}
 	}
 	path := archive(t, map[string]string{
 		"20260312_4821_Email.csv": "ID,Hash\nA7kP2xQ9Lm4R," + hashOf("danielle.johnson12@example.com") +
@@ -123,16 +111,16 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 		"20260312_4821_MAID.csv":  "ID,Hash\n",
 	})
 
-	dry := run(drop.Options{DryRun: true}, set(), path)
-	require.Equal(t, map[drop.Status]int{drop.Deleted: 2, drop.OptedOut: 1, drop.NotFound: 1},
+	dry := run(erasure.ImportOptions{DryRun: true}, set(), path)
+	require.Equal(t, map[erasure.ListStatus]int{erasure.Deleted: 2, erasure.OptedOut: 1, erasure.NotFound: 1},
 		list(dry, "20260312_4821_Email.csv").Statuses)
 	require.Zero(t, set().Len(), "a dry run changes nothing")
 
-	first := run(drop.Options{Exempt: map[string]bool{"F7kP2xQ9Lm4R": true}}, set(), path)
+	first := run(erasure.ImportOptions{Exempt: map[string]bool{"F7kP2xQ9Lm4R": true}}, set(), path)
 	require.Equal(t, list(dry, "20260312_4821_Email.csv").Statuses, list(first, "20260312_4821_Email.csv").Statuses)
 	require.Len(t, list(first, "20260312_4821_Email.csv").Bad, 2)
-	require.Equal(t, map[drop.Status]int{drop.Exempted: 1}, list(first, "20260312_4821_Phone.csv").Statuses)
-	require.Equal(t, map[drop.Status]int{drop.Deleted: 1}, list(first, "20260312_4821_NDZ.csv").Statuses)
+	require.Equal(t, map[erasure.ListStatus]int{erasure.Exempted: 1}, list(first, "20260312_4821_Phone.csv").Statuses)
+	require.Equal(t, map[erasure.ListStatus]int{erasure.Deleted: 1}, list(first, "20260312_4821_NDZ.csv").Statuses)
 	require.Len(t, first.Requests, 2)
 	require.Equal(t, 4, set().Len(), "three addresses and a composite, without the exempt number")
 	dir := t.TempDir()
@@ -159,7 +147,7 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	require.NoError(t, conn.Exec(t.Context(), "TRUNCATE TABLE network_people"))
 	lost := suppress.NewSet(suppress.NoKey())
 	lost.Loaded()
-	again := run(drop.Options{}, lost, path)
+	again := run(erasure.ImportOptions{}, lost, path)
 	require.Equal(t, 4, list(again, "20260312_4821_Email.csv").Known)
 	require.Equal(t, first.Requests, again.Requests)
 	require.Equal(t, 4, lost.Len(), "missing entries are published again")
@@ -180,7 +168,7 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	}
 	row := func(id, email string) string { return id + "," + hashOf(email) + ",Email\n" }
 	email := func(address string) suppress.Hash { return suppress.NoKey().Of(suppress.Email, address) }
-	out := run(drop.Options{}, set(),
+	out := run(erasure.ImportOptions{}, set(),
 		removed(row("A7kP2xQ9Lm4R", "danielle.johnson12@example.com")+row("B7kP2xQ9Lm4R", "office@example.com")+
 			row("Z7kP2xQ9Lm4R", "unknown@example.com")))
 	require.Equal(t, 3, list(out, "20260501_4821_Removed.csv").Withdrawn)
@@ -190,9 +178,9 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	none, err := out.Respond(t.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, none, "responses for withdrawn rows")
-	run(drop.Options{}, set(), removed(row("E7kP2xQ9Lm4R", "danielle.johnson12@example.com")))
+	run(erasure.ImportOptions{}, set(), removed(row("E7kP2xQ9Lm4R", "danielle.johnson12@example.com")))
 	require.False(t, set().Suppressed(email("danielle.johnson12@example.com")))
-	run(drop.Options{}, set(), path)
+	run(erasure.ImportOptions{}, set(), path)
 	require.False(t, set().Suppressed(email("office@example.com")), "an old list does not restore a withdrawn request")
 
 	// A person with another request stays suppressed when the platform's request is withdrawn.
@@ -201,11 +189,11 @@ func TestImport_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 		RequestedAt: now.Add(time.Hour).Format(time.RFC3339),
 	})
 	require.NoError(t, err)
-	run(drop.Options{}, set(), removed(row("C7kP2xQ9Lm4R", "missing@example.com")))
+	run(erasure.ImportOptions{}, set(), removed(row("C7kP2xQ9Lm4R", "missing@example.com")))
 	require.True(t, set().Suppressed(email("missing@example.com")))
 }
 
-func TestRead_RejectsInvalidLists(t *testing.T) {
+func TestReadLists_RejectsInvalidLists(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"name":   {"deletions.csv", "ID,Hash\n", "invalid file name"},
 		"header": {"20260312_4821_Email.csv", "Id,Status\n", "line 1 must be ID,Hash"},
@@ -215,18 +203,18 @@ func TestRead_RejectsInvalidLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), c.file)
 			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
-			_, err := drop.Read([]string{path})
+			_, err := erasure.ReadLists([]string{path})
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-	_, err := drop.Read([]string{filepath.Join(t.TempDir(), "none.zip")})
+	_, err := erasure.ReadLists([]string{filepath.Join(t.TempDir(), "none.zip")})
 	require.Error(t, err)
 	good := filepath.Join(t.TempDir(), "20260312_4821_Email_part01.csv")
 	require.NoError(t, os.WriteFile(good, []byte("ID,Hash\n\"broken\nA7kP2xQ9Lm4R,"+hashOf("x")+"\n"), 0o600))
-	lists, err := drop.Read([]string{good})
+	lists, err := erasure.ReadLists([]string{good})
 	require.NoError(t, err)
 	require.Empty(t, lists[0].Rows)
 	require.Len(t, lists[0].Bad, 1)
-	_, err = drop.Read([]string{good, good})
+	_, err = erasure.ReadLists([]string{good, good})
 	require.ErrorContains(t, err, "duplicate list")
 }

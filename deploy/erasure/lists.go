@@ -1,4 +1,4 @@
-package drop
+package erasure
 
 import (
 	"archive/zip"
@@ -24,7 +24,7 @@ type List struct {
 	Name string
 	// Kind is one of suppress.DropLists, or Removed.
 	Kind string
-	Rows []Row
+	Rows []ListRow
 	// Bad are the invalid rows; they get no response.
 	Bad []BadRow
 }
@@ -32,8 +32,8 @@ type List struct {
 // Removed is the kind of the file with withdrawn rows.
 const Removed = "Removed"
 
-// Row is a work item of a list.
-type Row struct {
+// ListRow is a work item of a list.
+type ListRow struct {
 	ID   string
 	Type suppress.Type
 	Sum  [sha256.Size]byte
@@ -47,27 +47,27 @@ type BadRow struct {
 }
 
 const (
-	// maxFile is the maximum size of a file in bytes, maxRows the maximum number of rows of an import.
-	maxFile = 4 << 30
-	maxRows = 50_000_000
-	maxBad  = 1000
+	// maxListSize is the maximum size of a file in bytes, maxListRows the maximum number of rows of an import.
+	maxListSize = 4 << 30
+	maxListRows = 50_000_000
+	maxBadRows  = 1000
 )
 
-// fileName matches names of files: date, broker, list and, for parts, a suffix.
+// listName matches names of files: date, broker, list and, for parts, a suffix.
 var (
-	fileName = regexp.MustCompile(
+	listName = regexp.MustCompile(
 		`^[0-9]{8}_[0-9]{4}_(NDZ|Email|Phone|MAID|NameVIN|CTVID|Removed)(_[A-Za-z0-9]{1,10})?\.csv$`)
-	itemID = regexp.MustCompile(`^[A-Za-z0-9]{12}$`)
+	rowID = regexp.MustCompile(`^[A-Za-z0-9]{12}$`)
 )
 
-// Read reads downloads: ZIP files, or the CSV files in them.
-func Read(paths []string) ([]List, error) {
+// ReadLists reads downloads: ZIP files, or the CSV files in them.
+func ReadLists(paths []string) ([]List, error) {
 	var lists []List
 	seen := make(map[string]bool)
 	rows := 0
 	add := func(name string, r io.Reader) error {
 		name = filepath.Base(name)
-		match := fileName.FindStringSubmatch(name)
+		match := listName.FindStringSubmatch(name)
 		if match == nil {
 			return fmt.Errorf("%s: invalid file name: want <YYYYMMDD>_<broker>_<%s or %s>.csv", name,
 				strings.Join(suppress.DropLists(), "|"), Removed)
@@ -76,18 +76,18 @@ func Read(paths []string) ([]List, error) {
 			return fmt.Errorf("%s: duplicate list", name)
 		}
 		seen[name] = true
-		l, err := readList(name, match[1], io.LimitReader(r, maxFile+1))
+		l, err := readList(name, match[1], io.LimitReader(r, maxListSize+1))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if rows += len(l.Rows); rows > maxRows {
-			return fmt.Errorf("%s: too large: more than %d rows in total", name, maxRows)
+		if rows += len(l.Rows); rows > maxListRows {
+			return fmt.Errorf("%s: too large: more than %d rows in total", name, maxListRows)
 		}
 		lists = append(lists, l)
 		return nil
 	}
 	for _, path := range paths {
-		if err := open(path, add); err != nil {
+		if err := openLists(path, add); err != nil {
 			return nil, fmt.Errorf("read deletion lists: %w", err)
 		}
 	}
@@ -97,8 +97,8 @@ func Read(paths []string) ([]List, error) {
 	return lists, nil
 }
 
-// open calls add for each list in a file.
-func open(path string, add func(string, io.Reader) error) (err error) {
+// openLists calls add for each list in a file.
+func openLists(path string, add func(string, io.Reader) error) (err error) {
 	if !strings.EqualFold(filepath.Ext(path), ".zip") {
 		f, err := os.Open(path)
 		if err != nil {
@@ -156,15 +156,15 @@ func readList(name, kind string, r io.Reader) (List, error) {
 		if err != nil && !ok {
 			return l, err
 		}
-		var row Row
+		var row ListRow
 		var reason string
 		switch {
 		case bad != nil:
 			row.Line, reason = bad.Line, bad.Err.Error()
 		default:
 			row.Line, _ = rows.FieldPos(0)
-			if rows.InputOffset() > maxFile {
-				return l, fmt.Errorf("too large (max %d bytes)", int64(maxFile))
+			if rows.InputOffset() > maxListSize {
+				return l, fmt.Errorf("too large (max %d bytes)", int64(maxListSize))
 			}
 			reason = row.read(kind, fields, len(want))
 		}
@@ -172,9 +172,9 @@ func readList(name, kind string, r io.Reader) (List, error) {
 			l.Rows = append(l.Rows, row)
 			continue
 		}
-		if len(l.Bad) == maxBad {
+		if len(l.Bad) == maxBadRows {
 			return l,
-				fmt.Errorf("more than %d rows are invalid, the first at line %d: %s", maxBad, l.Bad[0].Line,
+				fmt.Errorf("more than %d rows are invalid, the first at line %d: %s", maxBadRows, l.Bad[0].Line,
 					l.Bad[0].Reason)
 		}
 		l.Bad = append(l.Bad, BadRow{row.Line, reason})
@@ -182,11 +182,11 @@ func readList(name, kind string, r io.Reader) (List, error) {
 }
 
 // read parses a row. It returns the reason if the row is invalid, else "".
-func (r *Row) read(kind string, fields []string, want int) string {
+func (r *ListRow) read(kind string, fields []string, want int) string {
 	if len(fields) != want {
 		return fmt.Sprintf("has %d fields, want %d", len(fields), want)
 	}
-	if !itemID.MatchString(fields[0]) {
+	if !rowID.MatchString(fields[0]) {
 		return "ID is not 12 letters and digits"
 	}
 	if len(fields[1]) != base64.StdEncoding.EncodedLen(sha256.Size) {

@@ -1,4 +1,4 @@
-package suppression
+package erasure
 
 import (
 	"context"
@@ -23,17 +23,17 @@ type Follower struct {
 	logger *slog.Logger
 }
 
-// New returns a follower of an empty set with the key of secret. Call Run to load and update the set.
-func New(secret *service.RootSecret, cfg bus.Config, logger *slog.Logger) (*Follower, error) {
-	key, err := Key(secret)
+// NewFollower returns a follower of an empty set with the key of secret. Call Run to load and update the set.
+func NewFollower(secret *service.RootSecret, cfg bus.Config, logger *slog.Logger) (*Follower, error) {
+	key, err := SuppressionKey(secret)
 	if err != nil {
 		return nil, err
 	}
 	return &Follower{set: suppress.NewSet(key), bus: cfg, logger: logger}, nil
 }
 
-// Key returns the key of suppression hashes, derived from the root secret.
-func Key(secret *service.RootSecret) (*suppress.Key, error) {
+// SuppressionKey returns the key of suppression hashes, derived from the root secret.
+func SuppressionKey(secret *service.RootSecret) (*suppress.Key, error) {
 	material, err := secret.Key(suppress.KeyName, suppress.KeySize)
 	if err != nil {
 		return nil, fmt.Errorf("suppression: %w", err)
@@ -61,14 +61,8 @@ const connectTimeout = 15 * time.Second
 
 // ensure creates the topic if it does not exist.
 func (f *Follower) ensure(ctx context.Context) error {
-	for _, t := range event.Topics() {
-		if t.Name != event.TopicErasure {
-			continue
-		}
-		err := bus.EnsureTopics(ctx, f.bus, []bus.Topic{{Name: t.Name, Partitions: t.Partitions, Config: t.Config()}})
-		if _, different := errors.AsType[*bus.MismatchError](err); !different && err != nil {
-			return fmt.Errorf("suppression: create the topic: %w", err)
-		}
+	if err := ensureTopics(ctx, f.bus, event.TopicErasure); err != nil {
+		return fmt.Errorf("suppression: create the topic: %w", err)
 	}
 	return nil
 }
@@ -87,7 +81,7 @@ func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error 
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	foreign := foreign{keys: make(map[string]bool)}
+	foreign := foreignKeys{keys: make(map[string]bool)}
 	follower := bus.Follow(ctx, f.bus, bus.FollowConfig{
 		Topics: []string{event.TopicErasure}, Logger: f.logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
@@ -131,15 +125,15 @@ func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error 
 	return nil
 }
 
-// foreign collects the entries of other keys. Until the topic is read, later messages may remove them ([Remove]).
-type foreign struct {
+// foreignKeys collects the entries of other keys. Until the topic is read, later messages may remove them ([RemoveKey]).
+type foreignKeys struct {
 	mu     sync.Mutex
 	keys   map[string]bool
 	loaded bool
 }
 
 // note records the result of applying a message. It returns the error if later messages cannot fix it.
-func (f *foreign) note(key string, value []byte, err error) error {
+func (f *foreignKeys) note(key string, value []byte, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -154,7 +148,7 @@ func (f *foreign) note(key string, value []byte, err error) error {
 }
 
 // load ends the initial read. It returns an error if entries of another key remain.
-func (f *foreign) load() error {
+func (f *foreignKeys) load() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.loaded = true
@@ -198,8 +192,8 @@ func claim(ctx context.Context, cfg bus.Config, key *suppress.Key) error {
 	return nil
 }
 
-// With runs do, an operator's command, with a loaded set that is kept up to date.
-func With(ctx context.Context, f *Follower, do func(context.Context, *suppress.Set) error) error {
+// With runs do, an operator's command, with the loaded set, which it keeps up to date.
+func (f *Follower) With(ctx context.Context, do func(context.Context, *suppress.Set) error) error {
 	connecting, cancel := context.WithTimeoutCause(ctx, connectTimeout,
 		fmt.Errorf("timed out after %s: the Kafka brokers are unavailable", connectTimeout))
 	err := f.ensure(connecting)

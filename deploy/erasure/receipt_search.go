@@ -1,4 +1,4 @@
-package receipt
+package erasure
 
 import (
 	"cmp"
@@ -22,45 +22,38 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Source is what is searched.
-type Source struct {
-	Conn driver.Conn
-	Bus  bus.Config
-	// Key computes the suppression hashes.
-	Key *suppress.Key
-}
-
-// Look searches for data about the people of a request, given the hashes of its identifiers, and fills in the results
-// in r.
-func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier, r *Receipt) error {
-	set, kept, err := entries(ctx, src, identifiers)
+// Search searches for data about the people of a request, given the hashes of its identifiers, and fills in the results.
+// The key computes the suppression hashes.
+func (r *Receipt) Search(ctx context.Context, src Source, key *suppress.Key,
+	identifiers []event.ErasureIdentifier) error {
+	set, kept, err := suppressedBy(ctx, src.Bus, key, identifiers)
 	if err != nil {
 		return err
 	}
-	r.Version, r.Kept, r.VerifiedAt = formatVersion, kept, time.Now().UTC()
+	r.Version, r.Kept, r.VerifiedAt = receiptVersion, kept, time.Now().UTC()
 	layout, err := readmodel.FindLayout(ctx, src.Conn)
 	if err != nil {
 		return err
 	}
-	if r.Tables, err = tables(ctx, src.Conn, layout, set); err != nil {
+	if r.Tables, err = searchTables(ctx, src.Conn, layout, set); err != nil {
 		return err
 	}
-	if r.Topics, err = topics(ctx, src.Bus, set); err != nil {
+	if r.Topics, err = searchTopics(ctx, src.Bus, set); err != nil {
 		return err
 	}
-	if r.Passing, err = passing(ctx, src.Bus, set); err != nil {
+	if r.Passing, err = searchExpiring(ctx, src.Bus, set); err != nil {
 		return err
 	}
-	if r.Files, err = files(ctx, src.Conn, layout); err != nil {
+	if r.Files, err = countFiles(ctx, src.Conn, layout); err != nil {
 		return err
 	}
 	r.NotLookedThrough = notLookedThrough(r.MaskedAt)
 	return nil
 }
 
-// storedAnswers is the maximum time that responses of calls with an Idempotency-Key are on disk: 24 hours
+// storedResponseTime is the maximum time that responses of calls with an Idempotency-Key are on disk: 24 hours
 // (rulings.md, Limits and charges), plus one hour of writing to a file.
-const storedAnswers = 25 * time.Hour
+const storedResponseTime = 25 * time.Hour
 
 // notLookedThrough lists what cannot be searched, with its retention. masked is when the request took effect
 // everywhere, or zero if that is unknown.
@@ -69,7 +62,7 @@ func notLookedThrough(masked time.Time) []string {
 		"the person is overwritten within half a minute, or in Redis discarded when it is requested, and all expire " +
 		"after 25 hours"
 	if !masked.IsZero() {
-		answers += ": earlier ones by " + masked.Add(storedAnswers).UTC().Format(time.RFC3339)
+		answers += ": earlier ones by " + masked.Add(storedResponseTime).UTC().Format(time.RFC3339)
 	}
 	return []string{
 		answers,
@@ -81,10 +74,11 @@ func notLookedThrough(masked time.Time) []string {
 	}
 }
 
-// entries returns the suppression entries of identifiers and those derived from them, and a set of only these.
-func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentifier) (*suppress.Set, []Kept, error) {
+// suppressedBy returns the suppression entries of identifiers and those derived from them, and a set of only these.
+func suppressedBy(ctx context.Context, cfg bus.Config, own *suppress.Key,
+	identifiers []event.ErasureIdentifier) (*suppress.Set, []Kept, error) {
 	values, from := map[string][]byte{}, map[string]suppress.Entry{}
-	err := bus.Scan(ctx, src.Bus, []string{event.TopicErasure}, func(m kafka.Message) error {
+	err := bus.Scan(ctx, cfg, []string{event.TopicErasure}, func(m kafka.Message) error {
 		key := string(m.Key)
 		delete(values, key)
 		delete(from, key)
@@ -109,7 +103,7 @@ func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentif
 			}
 		}
 	}
-	set, kept := suppress.NewSet(src.Key), []Kept{}
+	set, kept := suppress.NewSet(own), []Kept{}
 	for h, held := range mine {
 		if !held {
 			continue
@@ -230,8 +224,8 @@ func targets() map[string]string {
 	}
 }
 
-// files counts the parts of tables on all nodes, and those that still contain deleted rows of any person.
-func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Place, error) {
+// countFiles counts the parts of tables on all nodes, and those that still contain deleted rows of any person.
+func countFiles(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Place, error) {
 	wanted := map[string]bool{
 		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true,
 		readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
@@ -272,8 +266,8 @@ func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Pl
 	return out, nil
 }
 
-// tables searches the tables, including those that replays have replaced and kept.
-func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set *suppress.Set) ([]Place, error) {
+// searchTables searches the tables, including those that replays have replaced and kept.
+func searchTables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set *suppress.Set) ([]Place, error) {
 	names := map[string][]string{}
 	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()",
 		func(rows driver.Rows) error {
@@ -316,8 +310,8 @@ func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set 
 	return out, nil
 }
 
-// topics searches the topics of records. A tombstone has no data, but its key is an identity until it is compacted.
-func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, error) {
+// searchTopics searches the topics of records. A tombstone has no data, but its key is an identity until it is compacted.
+func searchTopics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, error) {
 	var out []Place
 	for _, d := range record.Definitions() {
 		if d.Topic == "" {

@@ -1,4 +1,4 @@
-package receipt_test
+package erasure_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/receipt"
+	"muster/deploy/erasure"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
@@ -42,7 +42,7 @@ func stores(t *testing.T) (bus.Config, driver.Conn, *bus.Writer) {
 	return cfg, conn, w
 }
 
-func TestLook_CountsDataOfTheRequestOnly(t *testing.T) {
+func TestReceipt_CountsDataOfTheRequestOnly(t *testing.T) {
 	kafkaConfig, conn, w := stores(t)
 	write := func(topic, key string, value []byte) {
 		require.NoError(t,
@@ -86,11 +86,11 @@ func TestLook_CountsDataOfTheRequestOnly(t *testing.T) {
 	entry(suppress.UserID, "42", entry(suppress.ProfileID, "p1", asked))
 	other := entry(suppress.CodehostUsername, "carol", suppress.Hash{})
 
-	src := receipt.Source{Conn: conn, Bus: kafkaConfig, Key: key}
-	look := func(h suppress.Hash) (receipt.Receipt, map[string]int64) {
-		var r receipt.Receipt
+	src := erasure.Source{Conn: conn, Bus: kafkaConfig}
+	look := func(h suppress.Hash) (erasure.Receipt, map[string]int64) {
+		var r erasure.Receipt
 		require.NoError(t,
-			receipt.Look(t.Context(), src, []event.ErasureIdentifier{{Type: "email", Hash: h.String()}}, &r))
+			r.Search(t.Context(), src, key, []event.ErasureIdentifier{{Type: "email", Hash: h.String()}}))
 		left := map[string]int64{}
 		for _, p := range append(r.Tables, r.Topics...) {
 			require.LessOrEqual(t, p.Remaining, p.Looked)
@@ -122,7 +122,7 @@ func TestLook_CountsDataOfTheRequestOnly(t *testing.T) {
 
 // Messages in topics that expire by age are counted separately from remaining data. Stored profiles, responses of
 // receivers, commits of an author and telephone numbers are remaining data.
-func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
+func TestReceipt_CountsExpiringMessagesSeparately(t *testing.T) {
 	kafkaConfig, conn, w := stores(t)
 	var err error
 	write := func(topic, key string, value any, headers ...kafka.Header) {
@@ -210,9 +210,9 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 			CreatedAt:  now,
 			Identities: []string{"network-person p9"}})
 
-	r := receipt.Receipt{MaskedAt: now}
-	require.NoError(t, receipt.Look(t.Context(), receipt.Source{Conn: conn, Bus: kafkaConfig, Key: key}, hers, &r))
-	passing := map[string]receipt.Passing{}
+	r := erasure.Receipt{MaskedAt: now}
+	require.NoError(t, r.Search(t.Context(), erasure.Source{Conn: conn, Bus: kafkaConfig}, key, hers))
+	passing := map[string]erasure.Passing{}
 	for _, p := range r.Passing {
 		passing[p.Name] = p
 		require.NotEmpty(t, p.UntilThen, p.Name)
@@ -245,21 +245,21 @@ func TestLook_CountsExpiringMessagesSeparately(t *testing.T) {
 	require.Contains(t, r.NotLookedThrough[0], now.Add(25*time.Hour).Format(time.RFC3339))
 }
 
-func TestCheck_DetectsChangesAndAdditions(t *testing.T) {
+func TestCheckReceipt_DetectsChangesAndAdditions(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
-	raw, err := receipt.Sign(receipt.Receipt{
+	raw, err := erasure.Receipt{
 		Version: 1, RequestID: "er_1", State: "removed", VerifiedAt: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
-		Tables: []receipt.Place{{Name: "network_people", Looked: 12, Remaining: 3}},
-		Kept:   []receipt.Kept{{Type: "email", Hash: "00"}},
-	}, key)
+		Tables: []erasure.Place{{Name: "network_people", Looked: 12, Remaining: 3}},
+		Kept:   []erasure.Kept{{Type: "email", Hash: "00"}},
+	}.Sign(key)
 	require.NoError(t, err)
-	public := receipt.PublicKey(key)
-	r, err := receipt.Check(raw, public)
+	public := erasure.PublicKey(key)
+	r, err := erasure.CheckReceipt(raw, public)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, r.Remaining())
 
 	// Another JSON layout has the same signature.
-	_, err = receipt.Check(bytes.ReplaceAll(raw, []byte("\n"), nil), public)
+	_, err = erasure.CheckReceipt(bytes.ReplaceAll(raw, []byte("\n"), nil), public)
 	require.NoError(t, err)
 
 	for _, change := range [][2]string{
@@ -269,16 +269,16 @@ func TestCheck_DetectsChangesAndAdditions(t *testing.T) {
 	} {
 		changed := bytes.Replace(raw, []byte(change[0]), []byte(change[1]), 1)
 		require.NotEqual(t, raw, changed, change[0])
-		_, err := receipt.Check(changed, public)
-		require.ErrorIs(t, err, receipt.ErrSignature, change[1])
+		_, err := erasure.CheckReceipt(changed, public)
+		require.ErrorIs(t, err, erasure.ErrSignature, change[1])
 	}
 	// Signed again with another key.
 	r.Tables = nil
-	forged, err := receipt.Sign(r, ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize)))
+	forged, err := r.Sign(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{2}, ed25519.SeedSize)))
 	require.NoError(t, err)
-	_, err = receipt.Check(forged, public)
-	require.ErrorIs(t, err, receipt.ErrSignature)
-	_, err = receipt.Check([]byte("{"), public)
+	_, err = erasure.CheckReceipt(forged, public)
+	require.ErrorIs(t, err, erasure.ErrSignature)
+	_, err = erasure.CheckReceipt([]byte("{"), public)
 	require.Error(t, err)
-	require.NotErrorIs(t, err, receipt.ErrSignature)
+	require.NotErrorIs(t, err, erasure.ErrSignature)
 }

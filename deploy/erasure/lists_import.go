@@ -1,4 +1,4 @@
-package drop
+package erasure
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/segmentio/kafka-go"
@@ -19,17 +18,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Deps are the dependencies of an import. All are required.
-type Deps struct {
-	Conn driver.Conn
-	Bus  bus.Config
-	// Suppressed must be loaded.
-	Suppressed *suppress.Set
-	Now        func() time.Time
-}
-
-// Options are the options of an import.
-type Options struct {
+// ImportOptions are the options of an import.
+type ImportOptions struct {
 	// By is the requester, for the log.
 	By string
 	// Exempt has the IDs of rows whose people may be retained by law. If found, they are not deleted, and the
@@ -39,23 +29,25 @@ type Options struct {
 	Urgent bool
 	// DryRun disables publishing.
 	DryRun bool
+	// Now returns the time of requests (default: time.Now).
+	Now func() time.Time
 }
 
-// Outcome is the result of an import.
-type Outcome struct {
-	Lists []ListOutcome `json:"lists"`
+// ImportResult is the result of an import.
+type ImportResult struct {
+	Lists []ListResult `json:"lists"`
 	// Requests are the IDs of the requests that a response waits for.
 	Requests []string `json:"requests,omitempty"`
 }
 
-// ListOutcome is the result of one list.
-type ListOutcome struct {
+// ListResult is the result of one list.
+type ListResult struct {
 	Name string `json:"list"`
 	Rows int    `json:"rows"`
 	// Known counts rows that were imported before. Statuses counts all rows but the withdrawn.
-	Known     int            `json:"known"`
-	Statuses  map[Status]int `json:"statuses,omitempty"`
-	Withdrawn int            `json:"withdrawn,omitempty"`
+	Known     int                `json:"known"`
+	Statuses  map[ListStatus]int `json:"statuses,omitempty"`
+	Withdrawn int                `json:"withdrawn,omitempty"`
 	// Kept counts withdrawn rows whose hash is in another request too.
 	Kept int      `json:"kept,omitempty"`
 	Bad  []BadRow `json:"bad,omitempty"`
@@ -66,32 +58,32 @@ type ListOutcome struct {
 
 type response struct {
 	id     string
-	status Status
+	status ListStatus
 }
 
-// requestSize is the maximum number of rows in a request of the log.
-const requestSize = record.MaxIdentifiers
+// maxRequestRows is the maximum number of rows in a request of the log.
+const maxRequestRows = record.MaxIdentifiers
 
-// item is the state of a row in the erasure log.
-type item struct {
+// listItem is the state of a row in the erasure log.
+type listItem struct {
 	request, requestedAt, hash string
 	typ                        suppress.Type
-	status                     Status
+	status                     ListStatus
 	released                   bool
 }
 
-// logged is the state of work items and of other requests in the erasure log.
-type logged struct {
-	items map[string]*item
+// loggedLists is the state of work items and of other requests in the erasure log.
+type loggedLists struct {
+	items map[string]*listItem
 	// asked counts the work items and other requests that are not withdrawn, by hash.
 	asked map[string]int
 	// versions are the versions that work items were published with, by hash.
 	versions map[string][]string
 }
 
-// readLog reads the erasure log.
-func readLog(ctx context.Context, cfg bus.Config) (*logged, error) {
-	l := &logged{items: make(map[string]*item), asked: make(map[string]int), versions: make(map[string][]string)}
+// readListLog reads the erasure log.
+func readListLog(ctx context.Context, cfg bus.Config) (*loggedLists, error) {
+	l := &loggedLists{items: make(map[string]*listItem), asked: make(map[string]int), versions: make(map[string][]string)}
 	seen := make(map[string]bool)
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
 		var e event.Erasure
@@ -106,9 +98,9 @@ func readLog(ctx context.Context, cfg bus.Config) (*logged, error) {
 			seen[e.RequestID] = true
 			for _, i := range e.Identifiers {
 				if i.Ref != "" {
-					l.items[i.Ref] = &item{e.RequestID, e.RequestedAt, i.Hash, suppress.Type(i.Type),
-						Status(i.Status), false}
-					if Status(i.Status) == Exempted {
+					l.items[i.Ref] = &listItem{e.RequestID, e.RequestedAt, i.Hash, suppress.Type(i.Type),
+						ListStatus(i.Status), false}
+					if ListStatus(i.Status) == Exempted {
 						continue
 					}
 					l.versions[i.Hash] = append(l.versions[i.Hash], e.RequestedAt)
@@ -134,20 +126,24 @@ func readLog(ctx context.Context, cfg bus.Config) (*logged, error) {
 	return l, nil
 }
 
-// Import erases the people that the rows of lists match, and ends the suppression of withdrawn rows. It writes the
+// ImportLists erases the people that the rows of lists match, and ends the suppression of withdrawn rows. It writes the
 // matches to the erasure log before the suppression entries, and publishes entries that an earlier import lacks.
-func Import(ctx context.Context, deps Deps, opts Options, lists []List) (*Outcome, error) {
-	log, err := readLog(ctx, deps.Bus)
+func ImportLists(ctx context.Context, src Source, suppressed *suppress.Set, lists []List,
+	opts ImportOptions) (*ImportResult, error) {
+	log, err := readListLog(ctx, src.Bus)
 	if err != nil {
 		return nil, fmt.Errorf("import deletion lists: %w", err)
 	}
-	means, err := match(ctx, deps.Conn, lists)
+	means, err := matchLists(ctx, src.Conn, lists)
 	if err != nil {
 		return nil, fmt.Errorf("import deletion lists: %w", err)
 	}
-	run := &importing{deps: deps, opts: opts, log: log, means: means, waits: make(map[string]bool)}
-	run.writer = bus.NewWriter(deps.Bus)
-	out := new(Outcome)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	run := &listImport{suppressed: suppressed, opts: opts, log: log, means: means, writer: bus.NewWriter(src.Bus),
+		waits: make(map[string]bool)}
+	out := new(ImportResult)
 	for _, l := range lists {
 		o, listErr := run.list(ctx, l)
 		if err = listErr; err != nil {
@@ -165,22 +161,22 @@ func Import(ctx context.Context, deps Deps, opts Options, lists []List) (*Outcom
 	return out, nil
 }
 
-type importing struct {
-	deps   Deps
-	opts   Options
-	log    *logged
-	means  found
-	writer *bus.Writer
-	waits  map[string]bool
+type listImport struct {
+	suppressed *suppress.Set
+	opts       ImportOptions
+	log        *loggedLists
+	means      listMatches
+	writer     *bus.Writer
+	waits      map[string]bool
 }
 
-func (r *importing) list(ctx context.Context, l List) (ListOutcome, error) {
-	o := ListOutcome{Name: l.Name, Rows: len(l.Rows), Bad: l.Bad, kind: l.Kind, Statuses: make(map[Status]int)}
+func (r *listImport) list(ctx context.Context, l List) (ListResult, error) {
+	o := ListResult{Name: l.Name, Rows: len(l.Rows), Bad: l.Bad, kind: l.Kind, Statuses: make(map[ListStatus]int)}
 	part := r.rows
 	if l.Kind == Removed {
 		part = r.removed
 	}
-	for rows := range slices.Chunk(l.Rows, requestSize) {
+	for rows := range slices.Chunk(l.Rows, maxRequestRows) {
 		if err := part(ctx, l, rows, &o); err != nil {
 			return o, fmt.Errorf("%s, from line %d: %w", l.Name, rows[0].Line, err)
 		}
@@ -189,7 +185,7 @@ func (r *importing) list(ctx context.Context, l List) (ListOutcome, error) {
 }
 
 // rows publishes a request for the new ones among rows.
-func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome) error {
+func (r *listImport) rows(ctx context.Context, l List, rows []ListRow, o *ListResult) error {
 	request, at, err := r.request(event.ErasureRequested,
 		fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
 	if err != nil {
@@ -198,7 +194,7 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 	request.Scope, request.Urgent = string(suppress.All), r.opts.Urgent
 	var entries []kafka.Message
 	for _, row := range rows {
-		hash := r.deps.Suppressed.Key().Hash(row.Type, row.Sum)
+		hash := r.suppressed.Key().Hash(row.Type, row.Sum)
 		known := r.log.items[row.ID]
 		if known != nil && known.hash != hash.String() {
 			o.Bad = append(o.Bad, BadRow{row.Line, "ID had another identifier before"})
@@ -209,7 +205,7 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 			if r.opts.Exempt[row.ID] && status != NotFound {
 				status = Exempted
 			}
-			known = &item{request.RequestID, at, hash.String(), row.Type, status, false}
+			known = &listItem{request.RequestID, at, hash.String(), row.Type, status, false}
 			r.log.items[row.ID] = known
 			request.Identifiers = append(request.Identifiers,
 				event.ErasureIdentifier{Type: string(row.Type), Hash: known.hash, Ref: row.ID, Status: int(status)})
@@ -243,7 +239,7 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 }
 
 // removed ends the suppression of withdrawn rows.
-func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutcome) error {
+func (r *listImport) removed(ctx context.Context, l List, rows []ListRow, o *ListResult) error {
 	request, at, err := r.request(event.ErasureWithdrawn,
 		fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
 	if err != nil {
@@ -251,7 +247,7 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 	}
 	var entries []kafka.Message
 	for _, row := range rows {
-		hash := r.deps.Suppressed.Key().Hash(row.Type, row.Sum)
+		hash := r.suppressed.Key().Hash(row.Type, row.Sum)
 		known := r.log.items[row.ID]
 		o.Withdrawn++
 		if known == nil { // never imported
@@ -301,10 +297,10 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 }
 
 // isFromList reports whether the suppression entry of a hash is from a list.
-func (r *importing) isFromList(h suppress.Hash, t suppress.Type, hash string) (bool, error) {
+func (r *listImport) isFromList(h suppress.Hash, t suppress.Type, hash string) (bool, error) {
 	for _, at := range r.log.versions[hash] {
 		e := suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: at}
-		order, err := r.deps.Suppressed.Compare(h, &e)
+		order, err := r.suppressed.Compare(h, &e)
 		if err != nil || order == 0 {
 			return err == nil, err
 		}
@@ -313,12 +309,12 @@ func (r *importing) isFromList(h suppress.Hash, t suppress.Type, hash string) (b
 }
 
 // request returns a new event of the log and its version.
-func (r *importing) request(action event.ErasureAction, place string) (*event.Erasure, string, error) {
+func (r *listImport) request(action event.ErasureAction, place string) (*event.Erasure, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, "", fmt.Errorf("create a request ID: %w", err)
 	}
-	now := r.deps.Now().UTC()
+	now := r.opts.Now().UTC()
 	at := record.VersionOf(now).String()
 	return &event.Erasure{
 		RequestID: "er_" + id.String(), Action: action, At: now, RequestedAt: at, By: cmp.Or(r.opts.By, "operator"),
@@ -328,8 +324,8 @@ func (r *importing) request(action event.ErasureAction, place string) (*event.Er
 
 // entry returns the message of a row's suppression entry. It returns nil if the entry is in the set, or replaced by a
 // newer one.
-func (r *importing) entry(h suppress.Hash, row Row, e suppress.Entry) (*kafka.Message, error) {
-	set := r.deps.Suppressed
+func (r *listImport) entry(h suppress.Hash, row ListRow, e suppress.Entry) (*kafka.Message, error) {
+	set := r.suppressed
 	e.Type, e.Scope, e.Key, e.Mark = row.Type, suppress.All, set.Key().ID(), set.Key().Mark(row.Type, row.Sum)
 	if order, err := set.Compare(h, &e); err != nil || order <= 0 {
 		return nil, err
@@ -341,7 +337,7 @@ func (r *importing) entry(h suppress.Hash, row Row, e suppress.Entry) (*kafka.Me
 	m := &kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value,
 		Headers: bus.SetEvent(nil, bus.Event{
 			ID: e.RequestID + "/" + h.String(), Type: event.TypeSuppression, Source: "/muster/drop",
-			Time: r.deps.Now().UTC(), ContentType: "application/json",
+			Time: r.opts.Now().UTC(), ContentType: "application/json",
 		})}
 	if r.opts.DryRun {
 		return m, nil
@@ -350,7 +346,7 @@ func (r *importing) entry(h suppress.Hash, row Row, e suppress.Entry) (*kafka.Me
 }
 
 // publish writes to the log first: the next import publishes missing entries from it.
-func (r *importing) publish(ctx context.Context, request *event.Erasure, entries []kafka.Message) error {
+func (r *listImport) publish(ctx context.Context, request *event.Erasure, entries []kafka.Message) error {
 	if r.opts.DryRun {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package suppression
+package erasure
 
 import (
 	"bytes"
@@ -29,9 +29,9 @@ type KeyUse struct {
 	Requests []string `json:"requests,omitempty"`
 }
 
-// Keys returns the keys of all entries in the erasure topic, by decreasing number of entries.
-func Keys(ctx context.Context, cfg bus.Config, own *suppress.Key) ([]KeyUse, error) {
-	last, err := entries(ctx, cfg, func(id string) bool { return id != own.ID() })
+// KeyUses returns the keys of all entries in the erasure topic, by decreasing number of entries.
+func KeyUses(ctx context.Context, cfg bus.Config, own *suppress.Key) ([]KeyUse, error) {
+	last, err := lastEntries(ctx, cfg, func(id string) bool { return id != own.ID() })
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func Keys(ctx context.Context, cfg bus.Config, own *suppress.Key) ([]KeyUse, err
 	return out, nil
 }
 
-// Remove deletes the entries of another key from the topic, and makes own the owner instead. Followers that start later
+// RemoveKey deletes the entries of another key from the topic, and makes own the owner instead. Followers that start later
 // do not see them. It calls keep with the entries before it deletes any.
-func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, keep func([]kafka.Message) error) (n int,
+func RemoveKey(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, keep func(Log) error) (n int,
 	err error) {
 	if id == own.ID() {
 		return 0,
@@ -71,11 +71,12 @@ func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, k
 				"remove entries: %s is the key of the present root secret: to remove the entries of another key, "+
 					"use the right root secret", id)
 	}
-	last, err := entries(ctx, cfg, func(other string) bool { return other == id })
+	last, err := lastEntries(ctx, cfg, func(other string) bool { return other == id })
 	if err != nil {
 		return 0, err
 	}
-	var kept, tombstones []kafka.Message
+	var kept Log
+	var tombstones []kafka.Message
 	owner := false
 	for _, key := range slices.Sorted(maps.Keys(last)) {
 		switch e := last[key]; {
@@ -83,7 +84,7 @@ func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, k
 		case key == suppress.OwnerKey:
 			owner = true
 		default:
-			kept = append(kept, kafka.Message{Topic: event.TopicErasure, Key: []byte(key), Value: e.value})
+			kept.messages = append(kept.messages, message{event.TopicErasure, []byte(key), e.value})
 			tombstones = append(tombstones, kafka.Message{Topic: event.TopicErasure, Key: []byte(key)})
 		}
 	}
@@ -103,16 +104,16 @@ func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, k
 	return len(tombstones), err
 }
 
-// entry is the last message of a key.
-type entry struct {
+// lastEntry is the last message of a key.
+type lastEntry struct {
 	key, request string
 	value        []byte
 }
 
-// entries returns the last message of each message key, without unreadable ones. The values are set only for wanted
+// lastEntries returns the last message of each message key, without unreadable ones. The values are set only for wanted
 // IDs: there may be millions of others.
-func entries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (map[string]entry, error) {
-	last, ids := make(map[string]entry), make(map[string]string)
+func lastEntries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (map[string]lastEntry, error) {
+	last, ids := make(map[string]lastEntry), make(map[string]string)
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasure}, func(m kafka.Message) error {
 		key := string(m.Key)
 		if m.Value == nil {
@@ -126,7 +127,7 @@ func entries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (
 		if _, known := ids[read.Key]; !known {
 			ids[read.Key] = read.Key
 		}
-		e := entry{key: ids[read.Key]}
+		e := lastEntry{key: ids[read.Key]}
 		if wanted(e.key) {
 			e.request, e.value = read.RequestID, bytes.Clone(m.Value)
 		}

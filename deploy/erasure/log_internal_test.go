@@ -1,4 +1,4 @@
-package backup
+package erasure
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 
 // An archive may contain entries with another key that were removed from the present directory since. Erasures with
 // another key than the archive's are an error.
-func TestMissing_KeepsArchivedEntriesOfOtherKeys(t *testing.T) {
+func TestLog_KeepsArchivedEntriesOfOtherKeys(t *testing.T) {
 	noted := func(secret byte, user string) (*suppress.Key, message) {
 		material := make([]byte, suppress.KeySize)
 		material[0] = secret
@@ -26,10 +26,10 @@ func TestMissing_KeepsArchivedEntriesOfOtherKeys(t *testing.T) {
 	key, known := noted(1, "1")
 	_, since := noted(1, "2")
 	_, others := noted(2, "3")
-	missing, err := Erasures{messages: []message{known, since}}.missing(key, []message{others, known})
+	missing, err := Log{messages: []message{known, since}}.missing(key, []message{others, known})
 	require.NoError(t, err)
 	require.Len(t, missing, 1)
 	require.Equal(t, since.Key, missing[0].Key)
-	_, err = Erasures{messages: []message{known, others}}.missing(key, []message{known})
+	_, err = Log{messages: []message{known, others}}.missing(key, []message{known})
 	require.ErrorIs(t, err, suppress.ErrOtherKey)
 }

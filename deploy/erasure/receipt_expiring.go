@@ -1,4 +1,4 @@
-package receipt
+package erasure
 
 import (
 	"context"
@@ -40,9 +40,9 @@ func untilThen(topic string) string {
 	return "the content of such dead letters and rejected records is not shown"
 }
 
-// passing searches the topics that are not compacted, including dead letters and rejected records, and the state of
+// searchExpiring searches the topics that are not compacted, including dead letters and rejected records, and the state of
 // deliveries. The ledger and account topics contain no identities of people, or only keyed hashes.
-func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing, error) {
+func searchExpiring(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing, error) {
 	retention := map[string]time.Duration{}
 	var names []string
 	for _, t := range event.Topics() {
@@ -69,7 +69,7 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 		p := Passing{Place: Place{Name: name}, UntilThen: untilThen(name)}
 		err := bus.Scan(ctx, cfg, []string{name}, func(m kafka.Message) error {
 			p.Looked++
-			if !Tells(set, name, &m) {
+			if !Mentions(set, name, &m) {
 				return nil
 			}
 			p.Remaining++
@@ -86,9 +86,9 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 	return out, nil
 }
 
-// Tells reports whether a message contains data about people in the set. Its topic may be one of dead letters or
+// Mentions reports whether a message contains data about people in the set. Its topic may be one of dead letters or
 // rejected records.
-func Tells(set *suppress.Set, topic string, m *kafka.Message) bool {
+func Mentions(set *suppress.Set, topic string, m *kafka.Message) bool {
 	document := func(raw []byte) bool {
 		_, hit := set.FindInDocument(identity.Default(), raw)
 		return hit
@@ -140,7 +140,7 @@ func Tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 				return ofKind(set, def.Kind, m.Value)
 			}
 		}
-		return Tells(set, d.Topic, &kafka.Message{Value: m.Value})
+		return Mentions(set, d.Topic, &kafka.Message{Value: m.Value})
 	}
 	return document(m.Value)
 }
