@@ -125,7 +125,8 @@ func (f *Follower) run(ctx context.Context, loaded func(context.Context)) error 
 	return nil
 }
 
-// foreignKeys collects the entries of other keys. Until the topic is read, later messages may remove them ([RemoveKey]).
+// foreignKeys collects the entries of other keys. Until the topic is read, later messages may remove them (see
+// [RemoveKey]).
 type foreignKeys struct {
 	mu     sync.Mutex
 	keys   map[string]bool

@@ -61,8 +61,8 @@ func KeyUses(ctx context.Context, cfg bus.Config, own *suppress.Key) ([]KeyUse, 
 	return out, nil
 }
 
-// RemoveKey deletes the entries of another key from the topic, and makes own the owner instead. Followers that start later
-// do not see them. It calls keep with the entries before it deletes any.
+// RemoveKey deletes the entries of another key from the topic, and makes own the owner instead. Followers that start
+// later do not see them. It calls keep with the entries before it deletes any.
 func RemoveKey(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, keep func(Log) error) (n int,
 	err error) {
 	if id == own.ID() {

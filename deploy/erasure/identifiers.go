@@ -60,7 +60,8 @@ func Suppressed(set *suppress.Set, identifiers []record.ErasureIdentifier) (out 
 	return out
 }
 
-// AwaitSuppressed waits until the requests with the given IDs are in force in every table. It calls waiting after each poll.
+// AwaitSuppressed waits until the requests with the given IDs are in force in every table. It calls waiting after each
+// poll.
 func AwaitSuppressed(ctx context.Context, cfg bus.Config, requests []string, timeout time.Duration,
 	waiting func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout,

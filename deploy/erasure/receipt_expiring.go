@@ -40,8 +40,8 @@ func untilThen(topic string) string {
 	return "the content of such dead letters and rejected records is not shown"
 }
 
-// searchExpiring searches the topics that are not compacted, including dead letters and rejected records, and the state of
-// deliveries. The ledger and account topics contain no identities of people, or only keyed hashes.
+// searchExpiring searches the topics that are not compacted, including dead letters and rejected records, and the state
+// of deliveries. The ledger and account topics contain no identities of people, or only keyed hashes.
 func searchExpiring(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing, error) {
 	retention := map[string]time.Duration{}
 	var names []string
@@ -156,10 +156,6 @@ func header(m *kafka.Message, name string) string {
 
 // ofKind reports whether raw, an attempted record of a kind, contains data about people in the set.
 func ofKind(set *suppress.Set, kind record.Kind, raw []byte) bool {
-	platform := map[record.Kind]string{
-		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost,
-		record.KindMicroblogPerson: identity.Microblog,
-	}[kind]
-	_, hit := set.FindInDocumentOf(identity.Default(), platform, raw)
+	_, hit := set.FindInDocumentOf(identity.Default(), platformOf(string(kind)), raw)
 	return hit
 }

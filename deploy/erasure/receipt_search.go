@@ -22,8 +22,8 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Search searches for data about the people of a request, given the hashes of its identifiers, and fills in the results.
-// The key computes the suppression hashes.
+// Search searches for data about the people of a request, given the hashes of its identifiers, and fills in the
+// results. The key computes the suppression hashes.
 func (r *Receipt) Search(ctx context.Context, src Source, key *suppress.Key,
 	identifiers []event.ErasureIdentifier) error {
 	set, kept, err := suppressedBy(ctx, src.Bus, key, identifiers)
@@ -146,7 +146,7 @@ func tableQueries(set *suppress.Set) []tableQuery {
 		return account(platform, name)
 	}
 	byID := func(kind, id, _ string, _ []string) bool {
-		_, hit := set.ID(targets()[kind], id)
+		_, hit := set.ID(platformOf(kind), id)
 		return hit
 	}
 	out := []tableQuery{
@@ -216,12 +216,14 @@ func tableQueries(set *suppress.Set) []tableQuery {
 	)
 }
 
-// targets returns the platforms of the record kinds that are people.
-func targets() map[string]string {
-	return map[string]string{
-		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost,
-		readmodel.TargetMicroblogPerson: identity.Microblog,
+// platformOf returns the platform of a kind of records, or "" if they are not of people.
+func platformOf(kind string) string {
+	for _, t := range tablesOfPeople() {
+		if t.kind == kind {
+			return t.platform
+		}
 	}
+	return ""
 }
 
 // countFiles counts the parts of tables on all nodes, and those that still contain deleted rows of any person.
@@ -310,7 +312,8 @@ func searchTables(ctx context.Context, conn driver.Conn, layout readmodel.Layout
 	return out, nil
 }
 
-// searchTopics searches the topics of records. A tombstone has no data, but its key is an identity until it is compacted.
+// searchTopics searches the topics of records. A tombstone has no data, but its key is an identity until it is
+// compacted.
 func searchTopics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, error) {
 	var out []Place
 	for _, d := range record.Definitions() {

@@ -111,7 +111,8 @@ type Received struct {
 
 // FindSubject finds the data about the people with any of the identifiers. The ledger key is that of
 // event.UsageIdentityKey. Errors contain no identifiers.
-func FindSubject(ctx context.Context, src Source, ledgerKey []byte, identifiers []record.ErasureIdentifier, limits ReportLimits) (*SubjectReport, error) {
+func FindSubject(ctx context.Context, src Source, ledgerKey []byte, identifiers []record.ErasureIdentifier,
+	limits ReportLimits) (*SubjectReport, error) {
 	w, err := newWanted(identifiers)
 	if err != nil {
 		return nil, err
@@ -308,7 +309,8 @@ func fragment(s string) any {
 }
 
 // readLedger finds the calls that returned the person, and returns the IDs of those that are listed.
-func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []byte, p *person, limits ReportLimits) ([]string, error) {
+func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []byte, p *person,
+	limits ReportLimits) ([]string, error) {
 	var identities []string
 	for _, t := range tablesOfPeople() {
 		for _, id := range p.ids(t.platform) {

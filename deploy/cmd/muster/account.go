@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	queryapi "muster/query-api"
@@ -46,31 +43,18 @@ func (c *command) withTimeout(ctx context.Context) (context.Context, context.Can
 
 // withAccounts runs do with the accounts of the instance.
 func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) error) (err error) {
-	tel, err := c.telemetry(ctx, "account")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
+	s, err := c.session(ctx, "account")
 	if err != nil {
 		return err
 	}
 	withTimeout, cancel := c.withTimeout(ctx)
-	accounts, err := queryapi.OpenAccounts(withTimeout, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
+	accounts, err := queryapi.OpenAccounts(withTimeout, queryapi.AccountsConfig{Bus: s.kafka, Logger: s.tel.Logger})
 	cancel()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, accounts.Close()) }()
 	return do(accounts)
-}
-
-func printJSON(cmd *cobra.Command, v any) error {
-	raw, err := json.Marshal(v, jsontext.WithIndent("  "))
-	if err != nil {
-		return fmt.Errorf("print JSON: %w", err)
-	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
-	return err
 }
 
 func (c *command) accountCommand() *cobra.Command {
@@ -95,7 +79,7 @@ ID of an organization, or its name if that is unique, as "account list" shows th
 func (c *command) accountCreate() *cobra.Command {
 	var name string
 	var numbers planFlags
-	var asJSON, noKey bool
+	var noKey bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an organization, with a first key",
@@ -135,7 +119,7 @@ func (c *command) accountCreate() *cobra.Command {
 					}
 					view.Key = key.Reveal()
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, view)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "organization %s (%s, plan %s)\n", o.ID, o.Name, plan)
@@ -149,14 +133,13 @@ func (c *command) accountCreate() *cobra.Command {
 	cmd.Flags().StringVar(&name, "plan", queryapi.DefaultPlan,
 		"plan of the organization: default, development, or any name with limits")
 	numbers.add(cmd, "the plan's, or the default plan's")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.Flags().BoolVar(&noKey, "no-key", false, "do not create a key")
 	return cmd
 }
 
 func (c *command) accountList() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "list",
 		Short: "List organizations",
 		Args:  cobra.NoArgs,
@@ -166,11 +149,10 @@ func (c *command) accountList() *cobra.Command {
 				for _, o := range a.Organizations() {
 					views = append(views, viewOf(o))
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, views)
 				}
-				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(tw, "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
+				tw := newTable(cmd.OutOrStdout(), "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
 				for _, v := range views {
 					fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active,
 						v.CreatedAt.Format(time.RFC3339))
@@ -178,14 +160,11 @@ func (c *command) accountList() *cobra.Command {
 				return tw.Flush()
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 func (c *command) accountShow() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "show ORGANIZATION",
 		Short: "Show an organization and its keys",
 		Args:  cobra.ExactArgs(1),
@@ -204,7 +183,7 @@ func (c *command) accountShow() *cobra.Command {
 					view.Usage = &usage
 				}
 				view.Keys = keyViews(a.Keys(o.ID), used)
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, view)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
@@ -226,9 +205,7 @@ func (c *command) accountShow() *cobra.Command {
 				return nil
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 func (c *command) accountActive(verb string, active bool) *cobra.Command {
@@ -259,7 +236,6 @@ func (c *command) keyCommand() *cobra.Command {
 func (c *command) keyCreate() *cobra.Command {
 	var o queryapi.KeyOptions
 	var expires time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create ORGANIZATION",
 		Short: "Create a key and show it once",
@@ -284,7 +260,7 @@ func (c *command) keyCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					view := viewOf(organization)
 					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{state}, nil)
 					return printJSON(cmd, view)
@@ -298,13 +274,12 @@ func (c *command) keyCreate() *cobra.Command {
 	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil,
 		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all)")
 	cmd.Flags().DurationVar(&expires, "expires-in", 0, "validity of the key, such as 720h (default: unlimited)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
 func (c *command) keyList() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "list ORGANIZATION",
 		Short: "List the keys of an organization",
 		Args:  cobra.ExactArgs(1),
@@ -320,15 +295,13 @@ func (c *command) keyList() *cobra.Command {
 					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read when keys were last used: %v\n", err)
 				}
 				views := keyViews(keys, used)
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, views)
 				}
 				return printKeys(cmd, views)
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 // keyID returns the ID of a key. It accepts a whole key too, which is what a user has after a leak.
@@ -361,8 +334,7 @@ func (c *command) keyRevoke() *cobra.Command {
 }
 
 func printKeys(cmd *cobra.Command, keys []keyView) error {
-	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "KEY\tNAME\tSTATE\tSCOPES\tCREATED\tLAST USED")
+	tw := newTable(cmd.OutOrStdout(), "KEY\tNAME\tSTATE\tSCOPES\tCREATED\tLAST USED")
 	for _, k := range keys {
 		state := "valid"
 		switch now := time.Now(); {

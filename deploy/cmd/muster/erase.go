@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os/user"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,39 +23,60 @@ import (
 	"muster/schemas/suppress"
 )
 
+// session is what a command on the brokers of an instance works with.
+type session struct {
+	tel   *service.Telemetry
+	kafka bus.Config
+	// set is the loaded suppression set, if the command has asked for it.
+	set *suppress.Set
+}
+
+// session returns the telemetry and the brokers of a command.
+func (c *command) session(ctx context.Context, name string) (s session, err error) {
+	if s.tel, err = c.telemetry(ctx, name); err != nil {
+		return s, err
+	}
+	s.kafka, err = c.kafka()
+	return s, err
+}
+
 // withSuppressed runs do with the loaded suppression set.
-func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
+func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, logger *slog.Logger,
 	do func(context.Context, *suppress.Set) error) error {
 	secret, err := c.rootSecret()
 	if err != nil {
 		return err
 	}
-	follower, err := erasure.NewFollower(secret, kafka, tel.Logger)
+	follower, err := erasure.NewFollower(secret, kafka, logger)
 	if err != nil {
 		return err
 	}
 	return follower.With(ctx, do)
 }
 
-// withOurs is like withSuppressed, but it fails if the root secret is not the one of the instance. Without this check
-// the first erasure with a wrong root secret would succeed.
-func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
-	do func(context.Context, *suppress.Set) error) error {
-	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+// withOurs runs do with a session and the loaded suppression set. It fails if the root secret is not the one of the
+// instance: otherwise the first erasure with a wrong root secret would succeed.
+func (c *command) withOurs(ctx context.Context, name string, do func(context.Context, session) error) error {
+	s, err := c.session(ctx, name)
+	if err != nil {
+		return err
+	}
+	return c.withSuppressed(ctx, s.kafka, s.tel.Logger, func(ctx context.Context, set *suppress.Set) error {
 		if err := set.CheckOwner(); err != nil {
 			return err
 		}
-		return do(ctx, set)
+		s.set = set
+		return do(ctx, s)
 	})
 }
 
 // withPublisher runs do, which publishes records, with the suppression set in deps. A dry run does not load it.
-func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ingest.Deps, tel *service.Telemetry,
+func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ingest.Deps,
 	do func(context.Context, ingest.Deps) error) error {
 	if cfg.DryRun {
 		return do(ctx, deps)
 	}
-	return c.withSuppressed(ctx, cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
+	return c.withSuppressed(ctx, cfg.Bus, deps.Logger, func(ctx context.Context, set *suppress.Set) error {
 		deps.Suppressed = set
 		return do(ctx, deps)
 	})
@@ -63,22 +84,13 @@ func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ing
 
 // withEraser runs do with the configuration that erasures are published with.
 func (c *command) withEraser(ctx context.Context, do func(context.Context, ingest.Config, ingest.Deps) error) error {
-	tel, err := c.telemetry(ctx, "erase")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
-	if err != nil {
-		return err
-	}
-	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
-		return do(ctx, ingest.Config{Bus: kafka}, ingest.Deps{Logger: tel.Logger, Suppressed: set})
+	return c.withOurs(ctx, "erase", func(ctx context.Context, s session) error {
+		return do(ctx, ingest.Config{Bus: s.kafka}, ingest.Deps{Logger: s.tel.Logger, Suppressed: s.set})
 	})
 }
 
 func (c *command) eraseCommand() *cobra.Command {
 	order := record.Erasure{}
-	var asJSON bool
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "erase TYPE=VALUE...",
@@ -123,18 +135,18 @@ not suppressed; 2 not accepted.`,
 					return err
 				}
 				if shown := len(order.Identifiers) - len(erasure.Suppressed(deps.Suppressed, order.Identifiers)); shown > 0 {
-					return errors.Join(printErased(cmd, done, len(order.Identifiers), asJSON), partlyError{fmt.Errorf(
+					return errors.Join(printErased(cmd, done, len(order.Identifiers)), partlyError{fmt.Errorf(
 						"%d identifiers are not suppressed: they were withdrawn at %s or later; pass a later "+
 							"--requested-at", shown, order.RequestedAt)})
 				}
-				if !asJSON {
-					if err := printErased(cmd, done, len(order.Identifiers), false); err != nil {
+				if !wantsJSON(cmd) {
+					if err := printErased(cmd, done, len(order.Identifiers)); err != nil {
 						return err
 					}
 				}
 				masked := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
-				if asJSON {
-					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), masked)
+				if wantsJSON(cmd) {
+					return errors.Join(printErased(cmd, done, len(order.Identifiers)), masked)
 				}
 				if masked == nil && wait > 0 && len(done) > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(),
@@ -154,7 +166,7 @@ not suppressed; 2 not accepted.`,
 		"delete stored data immediately, not within a day; rewrites all tables that contain it")
 	cmd.Flags().DurationVar(&wait, "timeout", time.Minute,
 		"maximum time to wait until the person is no longer shown; 0 does not wait")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(),
 		c.eraseVerify(), c.eraseForeign())
 	return cmd
@@ -203,8 +215,8 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 		"`muster erase status %s` shows \"masked\" once the person is no longer shown", timeout, ids[0])}
 }
 
-func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
-	if asJSON {
+func printErased(cmd *cobra.Command, done []event.Erasure, named int) error {
+	if wantsJSON(cmd) {
 		if done == nil {
 			done = []event.Erasure{}
 		}
@@ -230,8 +242,7 @@ func (c *command) erasures(ctx context.Context) ([]ingest.ErasureStatus, error) 
 }
 
 func (c *command) eraseList() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "list",
 		Short: "List requests with requester, time and state, oldest first",
 		Args:  cobra.NoArgs,
@@ -240,20 +251,17 @@ func (c *command) eraseList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, all)
 			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "REQUEST\tSTATE\tSCOPE\tIDENTIFIERS\tREQUESTED\tVIA\tBY")
+			tw := newTable(cmd.OutOrStdout(), "REQUEST\tSTATE\tSCOPE\tIDENTIFIERS\tREQUESTED\tVIA\tBY")
 			for _, s := range all {
 				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.RequestID, s.State, s.Scope, typesOf(s),
 					s.RequestedAt, s.Via, s.By)
 			}
 			return tw.Flush()
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 // typesOf formats the types of a request's identifiers with their counts.
@@ -273,8 +281,7 @@ func typesOf(s ingest.ErasureStatus) string {
 }
 
 func (c *command) eraseStatus() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "status [REQUEST]",
 		Short: "Show the state of a request, or counts by state",
 		Long: `States: requested (in force, the person is not shown), masked (the stored data was found and hidden),
@@ -290,7 +297,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 				for _, s := range all {
 					count[s.State]++
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, map[string]any{"requests": len(all), "states": count})
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
@@ -303,7 +310,7 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, s)
 			}
 			out := cmd.OutOrStdout()
@@ -322,13 +329,10 @@ removed (the data is physically deleted), withdrawn. A prefix of the request ID 
 			}
 			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 func (c *command) eraseWithdraw() *cobra.Command {
-	var asJSON bool
 	var by, note string
 	cmd := &cobra.Command{
 		Use:   "withdraw REQUEST | withdraw TYPE=VALUE...",
@@ -360,7 +364,7 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 					if err != nil {
 						return err
 					}
-					err = printWithdrawn(cmd, done, len(identifiers), asJSON)
+					err = printWithdrawn(cmd, done, len(identifiers))
 					if left := len(erasure.Suppressed(deps.Suppressed, held)); err == nil && left > 0 {
 						err = partlyError{fmt.Errorf(
 							"%d identifiers are still suppressed: their request is dated in the future; withdraw "+
@@ -383,18 +387,18 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 				if err != nil {
 					return err
 				}
-				return printWithdrawn(cmd, []event.Erasure{done}, len(s.Identifiers), asJSON)
+				return printWithdrawn(cmd, []event.Erasure{done}, len(s.Identifiers))
 			})
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "requester (default: the operator's user name)")
 	cmd.Flags().StringVar(&note, "note", "", "reason, for the log")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
-func printWithdrawn(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
-	if asJSON {
+func printWithdrawn(cmd *cobra.Command, done []event.Erasure, named int) error {
+	if wantsJSON(cmd) {
 		return printJSON(cmd, done)
 	}
 	n := 0

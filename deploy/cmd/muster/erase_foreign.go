@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,6 @@ import (
 
 func (c *command) eraseForeign() *cobra.Command {
 	var remove, keep string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "foreign",
 		Short: "List the keys of erasures, and remove those of a wrong one",
@@ -58,7 +56,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					err = printJSON(cmd, keys)
 				} else {
 					err = printKeyUses(cmd.OutOrStdout(), keys, own.ID())
@@ -75,7 +73,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 	cmd.Flags().StringVar(&remove, "remove", "", "ID of the key whose entries to remove")
 	cmd.Flags().StringVar(&keep, "keep", "",
 		"output file for removed entries, in the format of `muster backup erasures`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
@@ -113,8 +111,7 @@ func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own 
 }
 
 func printKeyUses(out io.Writer, keys []erasure.KeyUse, own string) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "KEY\tROOT SECRET\tOWNER\tENTRIES\tREQUESTS")
+	tw := newTable(out, "KEY\tROOT SECRET\tOWNER\tENTRIES\tREQUESTS")
 	for _, k := range keys {
 		whose, owner, requests := "another", "", fmt.Sprint(len(k.Requests))
 		if k.ID == own {

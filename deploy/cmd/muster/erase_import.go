@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -20,7 +19,6 @@ import (
 func (c *command) eraseImport() *cobra.Command {
 	var opts erasure.ImportOptions
 	var exempt, responses string
-	var asJSON bool
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
@@ -69,7 +67,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 			if err != nil {
 				return err
 			}
-			return printImported(cmd, out, written, asJSON)
+			return printImported(cmd, out, written)
 		},
 	}
 	cmd.Flags().StringVar(&responses, "response", "", "output directory of the responses")
@@ -78,7 +76,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 	cmd.Flags().BoolVar(&opts.Urgent, "now", false, "delete stored data immediately, not within a day")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "read and compare, without changing anything")
 	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Minute, "maximum time that --response waits for deletions")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
@@ -105,19 +103,19 @@ func readExempt(path string) (map[string]bool, error) {
 	return out, nil
 }
 
-func printImported(cmd *cobra.Command, out *erasure.ImportResult, written []string, asJSON bool) error {
+func printImported(cmd *cobra.Command, out *erasure.ImportResult, written []string) error {
 	bad := 0
 	for _, l := range out.Lists {
 		bad += len(l.Bad)
 	}
-	if asJSON {
+	if wantsJSON(cmd) {
 		if err := printJSON(cmd,
 			map[string]any{"lists": out.Lists, "requests": len(out.Requests), "responses": written}); err != nil {
 			return err
 		}
 	} else {
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tINVALID")
+		tw := newTable(cmd.OutOrStdout(),
+			"LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tINVALID")
 		for _, l := range out.Lists {
 			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[erasure.Deleted],
 				l.Statuses[erasure.OptedOut],

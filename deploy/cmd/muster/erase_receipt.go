@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -17,24 +18,26 @@ import (
 )
 
 // withReceiptSource runs do with the stores and the key that receipts are verified with.
-func (c *command) withReceiptSource(ctx context.Context, do func(context.Context, erasure.Source, *suppress.Key) error) error {
-	tel, err := c.telemetry(ctx, "erase")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
-	if err != nil {
-		return err
-	}
-	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+func (c *command) withReceiptSource(ctx context.Context,
+	do func(context.Context, erasure.Source, *suppress.Key) error) error {
+	return c.withOurs(ctx, "erase", func(ctx context.Context, s session) error {
 		return c.withReadModels(ctx, func(conn driver.Conn) error {
-			return do(ctx, erasure.Source{Conn: conn, Bus: kafka}, set.Key())
+			return do(ctx, erasure.Source{Conn: conn, Bus: s.kafka}, s.set.Key())
 		})
 	})
 }
 
 func (c *command) rootSecret() (*service.RootSecret, error) {
 	return service.LoadRootSecret(c.getenv, c.dataDir)
+}
+
+// receiptKey returns the key that signs the receipts of the instance.
+func (c *command) receiptKey() (ed25519.PrivateKey, error) {
+	secret, err := c.rootSecret()
+	if err != nil {
+		return nil, err
+	}
+	return erasure.ReceiptKey(secret)
 }
 
 func (c *command) eraseReceipt() *cobra.Command {
@@ -54,11 +57,7 @@ Exit status: 0 removed, nothing remains; 1 the receipt is written, but data rema
   muster erase verify erasure.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			secret, err := c.rootSecret()
-			if err != nil {
-				return err
-			}
-			key, err := erasure.ReceiptKey(secret)
+			key, err := c.receiptKey()
 			if err != nil {
 				return err
 			}
@@ -136,11 +135,7 @@ verified.`,
 			}
 			offline := publicKey != ""
 			if !offline {
-				secret, err := c.rootSecret()
-				if err != nil {
-					return err
-				}
-				key, err := erasure.ReceiptKey(secret)
+				key, err := c.receiptKey()
 				if err != nil {
 					return err
 				}

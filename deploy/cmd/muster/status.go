@@ -15,7 +15,7 @@ import (
 )
 
 func (c *command) statusCommand() *cobra.Command {
-	var wait, asJSON bool
+	var wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -63,7 +63,7 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				err = printJSON(cmd, st)
 			} else {
 				err = st.WriteText(cmd.OutOrStdout())
@@ -79,7 +79,7 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until everything published so far is visible")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "maximum duration of --wait")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 

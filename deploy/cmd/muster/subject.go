@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -34,7 +33,6 @@ func (c *command) subjectCommand() *cobra.Command {
 
 func (c *command) subjectShow() *cobra.Command {
 	var opts erasure.ReportLimits
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show TYPE=VALUE...",
 		Short: "Show stored data about a person, its sources and recipients",
@@ -62,14 +60,6 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 			if opts.Rows < 1 || opts.Rows > maxListed || opts.Messages < 0 || opts.Messages > maxListed {
 				return fmt.Errorf("invalid limit: want --rows 1 to %d, --messages 0 to %d", maxListed, maxListed)
 			}
-			tel, err := c.telemetry(cmd.Context(), "subject")
-			if err != nil {
-				return err
-			}
-			kafka, err := c.kafka()
-			if err != nil {
-				return err
-			}
 			secret, err := c.rootSecret()
 			if err != nil {
 				return err
@@ -79,13 +69,13 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 				return err
 			}
 			// With another root secret no ledger entry would match; withOurs detects that.
-			return c.withOurs(cmd.Context(), kafka, tel, func(ctx context.Context, _ *suppress.Set) error {
+			return c.withOurs(cmd.Context(), "subject", func(ctx context.Context, s session) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) error {
-					r, err := erasure.FindSubject(ctx, erasure.Source{Conn: conn, Bus: kafka}, key, identifiers, opts)
+					r, err := erasure.FindSubject(ctx, erasure.Source{Conn: conn, Bus: s.kafka}, key, identifiers, opts)
 					if err != nil {
 						return err
 					}
-					if asJSON {
+					if wantsJSON(cmd) {
 						err = printJSON(cmd, r)
 					} else {
 						err = printSubject(cmd.OutOrStdout(), r)
@@ -102,13 +92,12 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 		"maximum number of rows to list per table, and of calls; all are counted")
 	cmd.Flags().IntVar(&opts.Messages, "messages", 500,
 		"maximum number of messages to read for the file and line of rows")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the content of rows")
+	cmd.Flags().Bool("json", false, "print JSON, with the content of rows")
 	return cmd
 }
 
 func printSubject(out io.Writer, r *erasure.SubjectReport) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "ACCOUNT\tID\tUSERNAMES\tFOUND BY")
+	tw := newTable(out, "ACCOUNT\tID\tUSERNAMES\tFOUND BY")
 	for _, a := range r.Accounts {
 		by := "identifier"
 		if a.Linked {
