@@ -1,4 +1,4 @@
-package searchbombs
+package adversarialtest
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 //go:build redis
 
-package redistests_test
+package redistest_test
 
 import (
 	"context"
