@@ -3,7 +3,6 @@ package erasure
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/platform/atomicfile"
 	ch "muster/platform/clickhouse"
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -116,7 +116,7 @@ func (o *ImportResult) Respond(dir string) ([]string, error) {
 			continue
 		}
 		path := filepath.Join(dir, l.Name)
-		if err := replace(path, l.write); err != nil {
+		if err := atomicfile.Write(path, l.write); err != nil {
 			return out, fmt.Errorf("write responses: %w", err)
 		}
 		out = append(out, path)
@@ -125,26 +125,10 @@ func (o *ImportResult) Respond(dir string) ([]string, error) {
 }
 
 func (l *ListResult) write(w io.Writer) error {
-	if _, err := io.WriteString(w, "Id,Status\n"); err != nil {
-		return err
-	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, "Id,Status")
 	for _, r := range l.response {
-		if _, err := fmt.Fprintf(w, "%s,%d\n", r.id, r.status); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s,%d\n", r.id, r.status)
 	}
-	return nil
-}
-
-// replace writes a file atomically.
-func replace(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".response-*")
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	if err := errors.Join(write(w), w.Flush(), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), path)
+	return out.Flush()
 }

@@ -57,6 +57,14 @@ func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) 
 	return do(accounts)
 }
 
+// onAccounts returns the run function of a command that needs only the accounts of the instance.
+func (c *command) onAccounts(run func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error { return run(cmd, args, a) })
+	}
+}
+
 func (c *command) accountCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "account",
@@ -143,23 +151,21 @@ func (c *command) accountList() *cobra.Command {
 		Use:   "list",
 		Short: "List organizations",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				views := []accountView{}
-				for _, o := range a.Organizations() {
-					views = append(views, viewOf(o))
-				}
-				if wantsJSON(cmd) {
-					return printJSON(cmd, views)
-				}
-				tw := newTable(cmd.OutOrStdout(), "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
-				for _, v := range views {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active,
-						v.CreatedAt.Format(time.RFC3339))
-				}
-				return tw.Flush()
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, _ []string, a *queryapi.Accounts) error {
+			views := []accountView{}
+			for _, o := range a.Organizations() {
+				views = append(views, viewOf(o))
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd, views)
+			}
+			tw := newTable(cmd.OutOrStdout(), "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
+			for _, v := range views {
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active,
+					v.CreatedAt.Format(time.RFC3339))
+			}
+			return tw.Flush()
+		}),
 	})
 }
 
@@ -168,43 +174,41 @@ func (c *command) accountShow() *cobra.Command {
 		Use:   "show ORGANIZATION",
 		Short: "Show an organization and its keys",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.Organization(args[0])
-				if err != nil {
-					return err
-				}
-				view := viewOf(o)
-				view.History = o.History
-				usage, used, err := c.usageOf(cmd.Context(), o)
-				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read the usage: %v\n", err)
-				} else {
-					view.Usage = &usage
-				}
-				view.Keys = keyViews(a.Keys(o.ID), used)
-				if wantsJSON(cmd) {
-					return printJSON(cmd, view)
-				}
-				fmt.Fprintf(cmd.OutOrStdout(),
-					"organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
-					o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active,
-					o.CreatedAt.Format(time.RFC3339))
-				if view.Usage != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests,
-						usage.Credits, usage.Period)
-				}
-				fmt.Fprintln(cmd.OutOrStdout())
-				if err := printKeys(cmd, view.Keys); err != nil {
-					return err
-				}
-				fmt.Fprintln(cmd.OutOrStdout())
-				for _, h := range o.History {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  (%s)\n", h.At.Format(time.RFC3339), h.What, h.By)
-				}
-				return nil
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			o, err := a.Organization(args[0])
+			if err != nil {
+				return err
+			}
+			view := viewOf(o)
+			view.History = o.History
+			usage, used, err := c.usageOf(cmd.Context(), o)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read the usage: %v\n", err)
+			} else {
+				view.Usage = &usage
+			}
+			view.Keys = keyViews(a.Keys(o.ID), used)
+			if wantsJSON(cmd) {
+				return printJSON(cmd, view)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(),
+				"organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
+				o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active,
+				o.CreatedAt.Format(time.RFC3339))
+			if view.Usage != nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests,
+					usage.Credits, usage.Period)
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			if err := printKeys(cmd, view.Keys); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			for _, h := range o.History {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  (%s)\n", h.At.Format(time.RFC3339), h.What, h.By)
+			}
+			return nil
+		}),
 	})
 }
 
@@ -214,16 +218,14 @@ func (c *command) accountActive(verb string, active bool) *cobra.Command {
 		Short: map[bool]string{true: "Allow the calls of an organization again",
 			false: "Reject the calls of an organization with 403"}[active],
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.SetActive(cmd.Context(), args[0], active)
-				if err != nil {
-					return fmt.Errorf("%s %s: %w", verb, args[0], err)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s is active: %t\n", o.ID, o.Active)
-				return err
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			o, err := a.SetActive(cmd.Context(), args[0], active)
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", verb, args[0], err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s is active: %t\n", o.ID, o.Active)
+			return err
+		}),
 	}
 }
 
@@ -283,24 +285,22 @@ func (c *command) keyList() *cobra.Command {
 		Use:   "list ORGANIZATION",
 		Short: "List the keys of an organization",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.Organization(args[0])
-				if err != nil {
-					return err
-				}
-				keys := a.Keys(o.ID)
-				_, used, err := c.usageOf(cmd.Context(), o)
-				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read when keys were last used: %v\n", err)
-				}
-				views := keyViews(keys, used)
-				if wantsJSON(cmd) {
-					return printJSON(cmd, views)
-				}
-				return printKeys(cmd, views)
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			o, err := a.Organization(args[0])
+			if err != nil {
+				return err
+			}
+			keys := a.Keys(o.ID)
+			_, used, err := c.usageOf(cmd.Context(), o)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read when keys were last used: %v\n", err)
+			}
+			views := keyViews(keys, used)
+			if wantsJSON(cmd) {
+				return printJSON(cmd, views)
+			}
+			return printKeys(cmd, views)
+		}),
 	})
 }
 
@@ -319,17 +319,15 @@ func (c *command) keyRevoke() *cobra.Command {
 		Long: "Revokes a key immediately. KEY_ID is the public part of the key, the 8 characters after mk_live_, or " +
 			"the whole key.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				k, err := a.RevokeKey(cmd.Context(), keyID(args[0]))
-				if err != nil {
-					return fmt.Errorf("revoke a key: %w", err)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID,
-					k.RevokedAt.Format(time.RFC3339))
-				return err
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			k, err := a.RevokeKey(cmd.Context(), keyID(args[0]))
+			if err != nil {
+				return fmt.Errorf("revoke a key: %w", err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID,
+				k.RevokedAt.Format(time.RFC3339))
+			return err
+		}),
 	}
 }
 

@@ -212,27 +212,25 @@ func (c *command) keyRotate() *cobra.Command {
 valid for --grace, so that callers can switch. KEY_ID is the public part of the key, the 8 characters after mk_live_,
 or the whole key.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				old, created, key, err := a.RotateKey(cmd.Context(), keyID(args[0]), grace)
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			old, created, key, err := a.RotateKey(cmd.Context(), keyID(args[0]), grace)
+			if err != nil {
+				return err
+			}
+			if wantsJSON(cmd) {
+				organization, err := a.Organization(old.OrganizationID)
 				if err != nil {
 					return err
 				}
-				if wantsJSON(cmd) {
-					organization, err := a.Organization(old.OrganizationID)
-					if err != nil {
-						return err
-					}
-					view := viewOf(organization)
-					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{old, created}, nil)
-					return printJSON(cmd, view)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(),
-					"key %s\nSave the key: it is not shown again. The old one, %s, is valid until %s.\n",
-					key.Reveal(), old.ID, old.ExpiresAt.Format(time.RFC3339))
-				return err
-			})
-		},
+				view := viewOf(organization)
+				view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{old, created}, nil)
+				return printJSON(cmd, view)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(),
+				"key %s\nSave the key: it is not shown again. The old one, %s, is valid until %s.\n",
+				key.Reveal(), old.ID, old.ExpiresAt.Format(time.RFC3339))
+			return err
+		}),
 	}
 	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the old key stays valid")
 	addJSONFlag(cmd)

@@ -17,6 +17,7 @@ import (
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
 	"muster/deploy/internal/standalone"
+	"muster/platform/atomicfile"
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
 )
@@ -171,22 +172,20 @@ func writeNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Stat(path); err == nil {
 		return fmt.Errorf("%s already exists", path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
-	if err != nil {
+	return writeAtomic(path, write)
+}
+
+// writeAtomic creates or replaces a file, which appears only when it is complete.
+func writeAtomic(path string, write func(io.Writer) error) error {
+	var failed error // explains itself
+	err := atomicfile.Write(path, func(w io.Writer) error {
+		failed = write(w)
+		return failed
+	})
+	if err != nil && failed == nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := errors.Join(os.Rename(file.Name(), path), dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
 func (c *command) backupVerify() *cobra.Command {
@@ -271,19 +270,4 @@ func readErasures(path string) (erasure.Log, error) {
 	}
 	defer func() { _ = in.Close() }()
 	return erasure.ParseLog(in)
-}
-
-// writeAtomic replaces a file with one that is complete.
-func writeAtomic(path string, write func(io.Writer) error) error {
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := writeNew(next, write); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -58,15 +58,14 @@ type runnable struct {
 	flushUsage http.HandlerFunc
 }
 
-// services returns the services that `muster run` can run.
-func services() []struct {
+// runService is a service that `muster run` can run.
+type runService struct {
 	name, about string
 	build       func(context.Context, environment) (runnable, error)
-} {
-	return []struct {
-		name, about string
-		build       func(context.Context, environment) (runnable, error)
-	}{
+}
+
+func services() []runService {
+	return []runService{
 		{"projector", "writes the read models; needs Kafka and ClickHouse", buildProjector},
 		{"query-api", "serves /v1 on --addr; needs Kafka and ClickHouse", buildQueryAPI},
 		{"ingest", "accepts records on --addr; needs Kafka", buildIngest},

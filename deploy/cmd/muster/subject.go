@@ -17,9 +17,6 @@ import (
 	"muster/schemas/suppress"
 )
 
-// errNothingHeld reports that no data was found. Its exit status is 1.
-var errNothingHeld = errors.New("no data found for these identifiers")
-
 func (c *command) subjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "subject",
@@ -81,7 +78,7 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 						err = printSubject(cmd.OutOrStdout(), r)
 					}
 					if err == nil && r.Held() == 0 && r.Calls == 0 {
-						return partlyError{errNothingHeld}
+						return partlyError{errors.New("no data found for these identifiers")}
 					}
 					return err
 				})

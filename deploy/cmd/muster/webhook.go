@@ -281,7 +281,7 @@ Exit status: 0 delivered; 1 not delivered; 2 no attempt was made.`,
 				err = printAttempts(cmd, []event.WebhookAttempt{attempt})
 			}
 			if err == nil && attempt.Status != event.WebhookDelivered {
-				return undelivered{deliveryHint(&attempt)}
+				return partlyError{errors.New(deliveryHint(&attempt))}
 			}
 			return err
 		},
@@ -290,13 +290,6 @@ Exit status: 0 delivered; 1 not delivered; 2 no attempt was made.`,
 	addJSONFlag(cmd)
 	return cmd
 }
-
-// undelivered is the error of a failed test delivery. Its exit status is 1.
-type undelivered struct{ hint string }
-
-func (e undelivered) Error() string { return e.hint }
-
-func (undelivered) ExitCode() int { return 1 }
 
 // deliveryHint explains how to fix the cause of a failed delivery, and whether it will be retried.
 func deliveryHint(a *event.WebhookAttempt) string {

@@ -3,6 +3,7 @@ package instance
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/platform/atomicfile"
 	"muster/platform/bus"
 )
 
@@ -117,16 +119,11 @@ func Write(dataDir string, in Instance) error {
 	if err != nil {
 		return fmt.Errorf("encode the instance file: %w", err)
 	}
-	tmp, err := os.CreateTemp(dataDir, FileName+".*")
+	err = atomicfile.Write(filepath.Join(dataDir, FileName), func(w io.Writer) error {
+		_, err := w.Write(append(raw, '\n'))
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("write the instance file: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	_, err = tmp.Write(append(raw, '\n'))
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return fmt.Errorf("write the instance file: %w", err)
-	}
-	if err := os.Rename(tmp.Name(), filepath.Join(dataDir, FileName)); err != nil {
 		return fmt.Errorf("write the instance file: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"muster/ingest"
+	"muster/platform/atomicfile"
 	"muster/platform/bus"
 	"muster/schemas/record"
 	"muster/schemas/sampledata"
@@ -53,15 +55,8 @@ func planSample(cfg Config) (sampleState, error) {
 }
 
 func (s sampleState) write(dataDir string) error {
-	raw, err := json.Marshal(s)
+	err := atomicfile.Write(samplePath(dataDir), func(w io.Writer) error { return json.MarshalWrite(w, s) })
 	if err != nil {
-		return fmt.Errorf("write the sample state: %w", err)
-	}
-	tmp := samplePath(dataDir) + ".new"
-	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
-		return fmt.Errorf("write the sample state: %w", err)
-	}
-	if err := os.Rename(tmp, samplePath(dataDir)); err != nil {
 		return fmt.Errorf("write the sample state: %w", err)
 	}
 	return nil
