@@ -134,18 +134,18 @@ func ImportLists(ctx context.Context, src Source, suppressed *suppress.Set, list
 	if err != nil {
 		return nil, fmt.Errorf("import deletion lists: %w", err)
 	}
-	means, err := matchLists(ctx, src.Conn, lists)
+	matches, err := matchLists(ctx, src.Conn, lists)
 	if err != nil {
 		return nil, fmt.Errorf("import deletion lists: %w", err)
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	run := &listImport{suppressed: suppressed, opts: opts, log: log, means: means, writer: bus.NewWriter(src.Bus),
+	run := &listImport{suppressed: suppressed, opts: opts, log: log, matches: matches, writer: bus.NewWriter(src.Bus),
 		waits: make(map[string]bool)}
 	out := new(ImportResult)
 	for _, l := range lists {
-		o, listErr := run.list(ctx, l)
+		o, listErr := run.importList(ctx, l)
 		if err = listErr; err != nil {
 			break
 		}
@@ -165,28 +165,28 @@ type listImport struct {
 	suppressed *suppress.Set
 	opts       ImportOptions
 	log        *loggedLists
-	means      listMatches
+	matches    listMatches
 	writer     *bus.Writer
 	waits      map[string]bool
 }
 
-func (r *listImport) list(ctx context.Context, l List) (ListResult, error) {
+func (r *listImport) importList(ctx context.Context, l List) (ListResult, error) {
 	o := ListResult{Name: l.Name, Rows: len(l.Rows), Bad: l.Bad, kind: l.Kind, Statuses: make(map[ListStatus]int)}
-	part := r.rows
+	do := r.importRows
 	if l.Kind == Removed {
-		part = r.removed
+		do = r.withdrawRows
 	}
 	for rows := range slices.Chunk(l.Rows, maxRequestRows) {
-		if err := part(ctx, l, rows, &o); err != nil {
+		if err := do(ctx, l, rows, &o); err != nil {
 			return o, fmt.Errorf("%s, from line %d: %w", l.Name, rows[0].Line, err)
 		}
 	}
 	return o, nil
 }
 
-// rows publishes a request for the new ones among rows.
-func (r *listImport) rows(ctx context.Context, l List, rows []ListRow, o *ListResult) error {
-	request, at, err := r.request(event.ErasureRequested,
+// importRows publishes a request for the new ones among rows.
+func (r *listImport) importRows(ctx context.Context, l List, rows []ListRow, o *ListResult) error {
+	request, at, err := r.newRequest(event.ErasureRequested,
 		fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (r *listImport) rows(ctx context.Context, l List, rows []ListRow, o *ListRe
 			continue
 		}
 		if known == nil {
-			status := r.means.status(row)
+			status := r.matches.status(row)
 			if r.opts.Exempt[row.ID] && status != NotFound {
 				status = Exempted
 			}
@@ -224,7 +224,7 @@ func (r *listImport) rows(ctx context.Context, l List, rows []ListRow, o *ListRe
 		if known.status == Exempted || known.released {
 			continue
 		}
-		m, err := r.entry(hash, row, suppress.Entry{RequestedAt: known.requestedAt, RequestID: known.request})
+		m, err := r.newEntry(hash, row, suppress.Entry{RequestedAt: known.requestedAt, RequestID: known.request})
 		if err != nil {
 			return err
 		}
@@ -238,9 +238,9 @@ func (r *listImport) rows(ctx context.Context, l List, rows []ListRow, o *ListRe
 	return r.publish(ctx, request, entries)
 }
 
-// removed ends the suppression of withdrawn rows.
-func (r *listImport) removed(ctx context.Context, l List, rows []ListRow, o *ListResult) error {
-	request, at, err := r.request(event.ErasureWithdrawn,
+// withdrawRows ends the suppression of withdrawn rows.
+func (r *listImport) withdrawRows(ctx context.Context, l List, rows []ListRow, o *ListResult) error {
+	request, at, err := r.newRequest(event.ErasureWithdrawn,
 		fmt.Sprintf("%s:%d-%d", l.Name, rows[0].Line, rows[len(rows)-1].Line))
 	if err != nil {
 		return err
@@ -280,7 +280,7 @@ func (r *listImport) removed(ctx context.Context, l List, rows []ListRow, o *Lis
 		if !ours {
 			continue
 		}
-		m, err := r.entry(hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true})
+		m, err := r.newEntry(hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true})
 		if err != nil {
 			return err
 		}
@@ -308,8 +308,8 @@ func (r *listImport) isFromList(h suppress.Hash, t suppress.Type, hash string) (
 	return false, nil
 }
 
-// request returns a new event of the log and its version.
-func (r *listImport) request(action event.ErasureAction, place string) (*event.Erasure, string, error) {
+// newRequest returns a new event of the log and its version.
+func (r *listImport) newRequest(action event.ErasureAction, place string) (*event.Erasure, string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, "", fmt.Errorf("create a request ID: %w", err)
@@ -322,9 +322,9 @@ func (r *listImport) request(action event.ErasureAction, place string) (*event.E
 	}, at, nil
 }
 
-// entry returns the message of a row's suppression entry. It returns nil if the entry is in the set, or replaced by a
-// newer one.
-func (r *listImport) entry(h suppress.Hash, row ListRow, e suppress.Entry) (*kafka.Message, error) {
+// newEntry returns the message of a row's suppression entry. It returns nil if the entry is in the set, or replaced by
+// a newer one.
+func (r *listImport) newEntry(h suppress.Hash, row ListRow, e suppress.Entry) (*kafka.Message, error) {
 	set := r.suppressed
 	e.Type, e.Scope, e.Key, e.Mark = row.Type, suppress.All, set.Key().ID(), set.Key().Mark(row.Type, row.Sum)
 	if order, err := set.Compare(h, &e); err != nil || order <= 0 {

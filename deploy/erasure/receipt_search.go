@@ -218,10 +218,13 @@ func tableQueries(set *suppress.Set) []tableQuery {
 
 // platformOf returns the platform of a kind of records, or "" if they are not of people.
 func platformOf(kind string) string {
-	for _, t := range tablesOfPeople() {
-		if t.kind == kind {
-			return t.platform
-		}
+	switch kind {
+	case readmodel.TargetNetworkPerson:
+		return identity.Network
+	case readmodel.TargetCodehostPerson:
+		return identity.Codehost
+	case readmodel.TargetMicroblogPerson:
+		return identity.Microblog
 	}
 	return ""
 }

@@ -155,7 +155,7 @@ func tablesOf(p *person, requests []string) []held {
 	named := parameters{"named": slices.Sorted(maps.Keys(p.named))}
 	var targets []string
 	for _, t := range tablesOfPeople() {
-		for _, id := range p.ids(t.platform) {
+		for _, id := range p.ids(t.Platform) {
 			targets = append(targets, t.kind+" "+id)
 		}
 	}
@@ -228,7 +228,7 @@ func (r *SubjectReport) read(ctx context.Context, conn driver.Conn, t held, limi
 	return nil
 }
 
-// columnsOf are the columns of a table that a report shows. Packed ones are taken apart.
+// columnsOf returns the columns of a table that a report shows. Packed ones are unpacked.
 func columnsOf(table string) string {
 	switch table {
 	case "lookups":
@@ -293,7 +293,7 @@ func messageOf(topic, partition, offset any) (m SourceMessage) {
 	return m
 }
 
-// fragment gives a column that holds JSON, or members of an object, as JSON.
+// fragment returns a column as JSON if it is JSON or members of an object, else as a string.
 func fragment(s string) any {
 	switch {
 	case strings.HasPrefix(s, "{") || strings.HasPrefix(s, "["):
@@ -313,20 +313,20 @@ func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []
 	limits ReportLimits) ([]string, error) {
 	var identities []string
 	for _, t := range tablesOfPeople() {
-		for _, id := range p.ids(t.platform) {
+		for _, id := range p.ids(t.Platform) {
 			identities = append(identities, t.kind+" "+id)
 		}
 	}
 	hashes := event.ReturnedHashes(key, identities)
-	whose := make(map[string]string, len(hashes))
+	identityOf := make(map[string]string, len(hashes))
 	for i, h := range hashes {
-		whose[h] = identities[i]
+		identityOf[h] = identities[i]
 	}
 	ctx = withParameters(ctx, parameters{"ids": hashes})
 	const from = " FROM " + readmodel.UsageTable + " FINAL WHERE hasAny(returned, {ids:Array(String)})"
 	if err := ch.ReadRows(ctx, conn, "SELECT count()"+from,
 		func(rows driver.Rows) error { return rows.Scan(&r.Calls) }); err != nil {
-		return nil, fmt.Errorf("look through the ledger: %w", err)
+		return nil, fmt.Errorf("search the ledger: %w", err)
 	}
 	var requests []string
 	query := fmt.Sprintf(
@@ -344,7 +344,7 @@ func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []
 			return err
 		}
 		for _, h := range returned {
-			if i, ok := whose[h]; ok {
+			if i, ok := identityOf[h]; ok {
 				c.Identities = append(c.Identities, i)
 			}
 		}
@@ -354,12 +354,12 @@ func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look through the ledger: %w", err)
+		return nil, fmt.Errorf("search the ledger: %w", err)
 	}
 	return requests, nil
 }
 
-// locate looks the rows' messages up.
+// locate reads the messages of the rows, up to limit of them.
 func (r *SubjectReport) locate(ctx context.Context, cfg bus.Config, limit int) error {
 	known := map[SourceMessage]SourceMessage{}
 	for i := range r.Rows {
@@ -373,7 +373,7 @@ func (r *SubjectReport) locate(ctx context.Context, cfg bus.Config, limit int) e
 		default:
 			var err error
 			if m, err = lookUp(ctx, cfg, at); err != nil {
-				return fmt.Errorf("look for the messages of rows: %w", err)
+				return fmt.Errorf("read the messages of rows: %w", err)
 			}
 			known[at] = m
 		}

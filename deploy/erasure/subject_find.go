@@ -59,22 +59,26 @@ func newWanted(identifiers []record.ErasureIdentifier) (wanted, error) {
 	return w, nil
 }
 
-// people is a table of people, with the types of its identifiers.
+// people is a table of people, with the types of its identifiers and the kind of its records.
 type people struct {
-	platform, table, kind, id, username string
-	idType, usernameType                suppress.Type
-	emails                              bool
+	readmodel.PeopleTable
+	kind                 string
+	idType, usernameType suppress.Type
 }
 
 func tablesOfPeople() []people {
-	return []people{
-		{identity.Network, "network_people", readmodel.TargetNetworkPerson, "profile_id", "username_key",
-			suppress.ProfileID, suppress.NetworkUsername, true},
-		{identity.Codehost, "codehost_people", readmodel.TargetCodehostPerson, "toString(user_id)", "username_key",
-			suppress.UserID, suppress.CodehostUsername, true},
-		{identity.Microblog, "microblog_people", readmodel.TargetMicroblogPerson, "user_id", "username_key",
-			suppress.MicroblogUserID, suppress.MicroblogUsername, false},
+	out := make([]people, 0, 3)
+	for _, t := range readmodel.PeopleTables() {
+		p := people{t, readmodel.TargetNetworkPerson, suppress.ProfileID, suppress.NetworkUsername}
+		switch t.Platform {
+		case identity.Codehost:
+			p = people{t, readmodel.TargetCodehostPerson, suppress.UserID, suppress.CodehostUsername}
+		case identity.Microblog:
+			p = people{t, readmodel.TargetMicroblogPerson, suppress.MicroblogUserID, suppress.MicroblogUsername}
+		}
+		out = append(out, p)
 	}
+	return out
 }
 
 // person is what was found about the person, as parameters of queries.
@@ -128,10 +132,10 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 	}
 	for _, t := range tablesOfPeople() {
 		for _, id := range w.values[t.idType] {
-			p.add(t.platform, id, false) // an account may have rows without a profile
+			p.add(t.Platform, id, false) // an account may have rows without a profile
 		}
 		for _, name := range w.values[t.usernameType] {
-			p.named[t.platform+":"+name] = true
+			p.named[t.Platform+":"+name] = true
 		}
 	}
 	if err := p.read(ctx, conn, w); err != nil {
@@ -141,7 +145,7 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 		before = p.count()
 		for _, t := range tablesOfPeople() {
 			if err := p.match(ctx, conn, t, w); err != nil {
-				return nil, fmt.Errorf("search %s: %w", t.table, err)
+				return nil, fmt.Errorf("search %s: %w", t.Name, err)
 			}
 		}
 		if p.count() > maxAccounts {
@@ -253,26 +257,22 @@ func hasContact(body []byte, emails, phones map[string]bool) bool {
 // match adds the accounts in one table that have an identifier, and the usernames of known accounts.
 func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted) error {
 	params := parameters{
-		"ids": p.ids(t.platform), "names": w.values[t.usernameType], "emails": w.values[suppress.Email],
+		"ids": p.ids(t.Platform), "names": w.values[t.usernameType], "emails": w.values[suppress.Email],
 		"id_sums": w.sums[t.idType], "name_sums": w.sums[t.usernameType], "email_sums": w.sums[suppress.Email],
 	}
 	const sum = "lower(hex(SHA256(%s))) IN {%s:Array(String)}"
-	where := []string{t.id + " IN {ids:Array(String)}", t.username + " IN {names:Array(String)}"}
-	addresses := "emptyArrayString()"
+	where := []string{t.ID + " IN {ids:Array(String)}", t.Username + " IN {names:Array(String)}",
+		"hasAny(" + t.Emails + ", {emails:Array(String)})"}
 	if len(params["id_sums"]) > 0 {
-		where = append(where, fmt.Sprintf(sum, t.id, "id_sums"))
+		where = append(where, fmt.Sprintf(sum, t.ID, "id_sums"))
 	}
 	if len(params["name_sums"]) > 0 {
-		where = append(where, fmt.Sprintf(sum, t.username, "name_sums"))
+		where = append(where, fmt.Sprintf(sum, t.Username, "name_sums"))
 	}
-	if t.emails {
-		addresses = "email_keys"
-		where = append(where, "hasAny(email_keys, {emails:Array(String)})")
-		if len(params["email_sums"]) > 0 {
-			where = append(where, "arrayExists(e -> "+fmt.Sprintf(sum, "e", "email_sums")+", email_keys)")
-		}
+	if len(params["email_sums"]) > 0 {
+		where = append(where, "arrayExists(e -> "+fmt.Sprintf(sum, "e", "email_sums")+", "+t.Emails+")")
 	}
-	query := fmt.Sprintf("SELECT DISTINCT %s, %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, addresses, t.table,
+	query := fmt.Sprintf("SELECT DISTINCT %s, %s, %s FROM %s WHERE %s LIMIT %d", t.ID, t.Username, t.Emails, t.Name,
 		strings.Join(where, " OR "), 100*maxAccounts)
 	return ch.ReadRows(withParameters(ctx, params), conn, query, func(rows driver.Rows) error {
 		var id, username string
@@ -280,13 +280,13 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 		if err := rows.Scan(&id, &username, &emails); err != nil {
 			return err
 		}
-		a, _ := p.add(t.platform, id, false)
+		a, _ := p.add(t.Platform, id, false)
 		for _, address := range emails {
 			p.emails[address] = true
 		}
 		if username != "" && !slices.Contains(a.Usernames, username) {
 			a.Usernames = append(a.Usernames, username)
-			p.named[t.platform+":"+username] = true
+			p.named[t.Platform+":"+username] = true
 		}
 		return nil
 	})
