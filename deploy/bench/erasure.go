@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"muster/deploy/bench/paired"
 	"muster/ingest"
 	queryapi "muster/query-api"
 	"muster/schemas/record"
@@ -92,11 +91,11 @@ func printSlowdown(out io.Writer, what string, turns [][2]float64) {
 			best[i] = min(best[i], t[i])
 		}
 	}
-	e := paired.Of(more)
+	e := estimateDifference(more)
 	fmt.Fprintf(out,
 		"  %-40s %+.1f%% with the set, of %d turns (95 %%: %+.1f to %+.1f); %+.1f%% in sum, %+.1f%% between the "+
 			"best (bar: 5)\n",
-		what+":", e.Shift, e.Pairs, e.Low, e.High, 100*(sum[1]/sum[0]-1), 100*(best[1]/best[0]-1))
+		what+":", e.shift, e.pairs, e.low, e.high, 100*(sum[1]/sum[0]-1), 100*(best[1]/best[0]-1))
 }
 
 func (b *bench) compareIngest(ctx context.Context, out io.Writer, empty, full *suppress.Set) (err error) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"muster/deploy/bench/paired"
 	queryapi "muster/query-api"
 )
 
@@ -124,18 +123,18 @@ func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds 
 		fmt.Fprintf(out, "  %-24s %s\n", "limits and metering "+what, all[which])
 	}
 	for i, f := range figures {
-		e := paired.Of(f.by)
-		fmt.Fprintf(out, "  %8.3f %s (95 %%: %.3f to %.3f)\n", e.Shift, f.name, e.Low, e.High)
+		e := estimateDifference(f.by)
+		fmt.Fprintf(out, "  %8.3f %s (95 %%: %.3f to %.3f)\n", e.shift, f.name, e.low, e.high)
 		if i == 4 && b.every == 0 {
 			both := make([]float64, rounds)
 			for r := range both {
 				both[r] = (figures[3].by[r] + f.by[r]) * float64(callers) / float64(runtime.NumCPU())
 			}
-			e := paired.Of(both)
+			e := estimateDifference(both)
 			fmt.Fprintf(out,
 				"  %8.3f ms more is what these two make on average where %d callers keep %d cores busy (95 %%: %.3f "+
 					"to %.3f)\n",
-				e.Shift, callers, runtime.NumCPU(), e.Low, e.High)
+				e.shift, callers, runtime.NumCPU(), e.low, e.high)
 		}
 	}
 	return all[0], nil

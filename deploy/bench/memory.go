@@ -12,7 +12,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/schemas/record"
 )
 

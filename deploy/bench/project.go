@@ -18,7 +18,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/segmentio/kafka-go"
 
-	"muster/deploy/status"
+	"muster/deploy/internal/status"
 	"muster/platform/broker"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"

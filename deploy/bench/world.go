@@ -15,8 +15,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"muster/deploy/instance"
-	"muster/deploy/status"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/status"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"

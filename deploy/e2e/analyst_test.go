@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/analyst"
+	"muster/deploy/internal/analyst"
 	"muster/schemas/readmodel"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/e2e/internal/browsertest"
-	"muster/deploy/status/page"
+	"muster/deploy/internal/status/page"
 )
 
 // New records and a rejected one appear without a reload.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/schemas/event"
 )
 

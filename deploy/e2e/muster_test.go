@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/platform/bus"
 	"muster/platform/freeport"
 )

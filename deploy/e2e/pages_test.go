@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 )
 
 // docPage is a documentation page whose commands are run.

@@ -21,7 +21,7 @@ func picture(name string) string { return filepath.Join("..", "docs", "images", 
 
 // screenshots returns the screenshots in the documentation with their source files and directories.
 func screenshots() map[string][]string {
-	const docs, status = "../../query-api/internal/docs/", "../status/page/web"
+	const docs, status = "../../query-api/internal/docs/", "../internal/status/page/web"
 	return map[string][]string{
 		"docs-reference.png":  {docs + "web"},
 		"docs-answer.png":     {docs + "web"},

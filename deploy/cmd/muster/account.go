@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	queryapi "muster/query-api"
@@ -46,16 +43,12 @@ func (c *command) withTimeout(ctx context.Context) (context.Context, context.Can
 
 // withAccounts runs do with the accounts of the instance.
 func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) error) (err error) {
-	tel, err := c.telemetry(ctx, "account")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
+	s, err := c.session(ctx, "account")
 	if err != nil {
 		return err
 	}
 	withTimeout, cancel := c.withTimeout(ctx)
-	accounts, err := queryapi.OpenAccounts(withTimeout, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
+	accounts, err := queryapi.OpenAccounts(withTimeout, queryapi.AccountsConfig{Bus: s.kafka, Logger: s.tel.Logger})
 	cancel()
 	if err != nil {
 		return err
@@ -64,13 +57,12 @@ func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) 
 	return do(accounts)
 }
 
-func printJSON(cmd *cobra.Command, v any) error {
-	raw, err := json.Marshal(v, jsontext.WithIndent("  "))
-	if err != nil {
-		return fmt.Errorf("print JSON: %w", err)
+// onAccounts returns the run function of a command that needs only the accounts of the instance.
+func (c *command) onAccounts(run func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error { return run(cmd, args, a) })
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
-	return err
 }
 
 func (c *command) accountCommand() *cobra.Command {
@@ -95,7 +87,7 @@ ID of an organization, or its name if that is unique, as "account list" shows th
 func (c *command) accountCreate() *cobra.Command {
 	var name string
 	var numbers planFlags
-	var asJSON, noKey bool
+	var noKey bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an organization, with a first key",
@@ -135,7 +127,7 @@ func (c *command) accountCreate() *cobra.Command {
 					}
 					view.Key = key.Reveal()
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, view)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "organization %s (%s, plan %s)\n", o.ID, o.Name, plan)
@@ -149,86 +141,75 @@ func (c *command) accountCreate() *cobra.Command {
 	cmd.Flags().StringVar(&name, "plan", queryapi.DefaultPlan,
 		"plan of the organization: default, development, or any name with limits")
 	numbers.add(cmd, "the plan's, or the default plan's")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.Flags().BoolVar(&noKey, "no-key", false, "do not create a key")
 	return cmd
 }
 
 func (c *command) accountList() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "list",
 		Short: "List organizations",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				views := []accountView{}
-				for _, o := range a.Organizations() {
-					views = append(views, viewOf(o))
-				}
-				if asJSON {
-					return printJSON(cmd, views)
-				}
-				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(tw, "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
-				for _, v := range views {
-					fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active,
-						v.CreatedAt.Format(time.RFC3339))
-				}
-				return tw.Flush()
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+		RunE: c.onAccounts(func(cmd *cobra.Command, _ []string, a *queryapi.Accounts) error {
+			views := []accountView{}
+			for _, o := range a.Organizations() {
+				views = append(views, viewOf(o))
+			}
+			if wantsJSON(cmd) {
+				return printJSON(cmd, views)
+			}
+			tw := newTable(cmd.OutOrStdout(), "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
+			for _, v := range views {
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active,
+					v.CreatedAt.Format(time.RFC3339))
+			}
+			return tw.Flush()
+		}),
+	})
 }
 
 func (c *command) accountShow() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "show ORGANIZATION",
 		Short: "Show an organization and its keys",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.Organization(args[0])
-				if err != nil {
-					return err
-				}
-				view := viewOf(o)
-				view.History = o.History
-				usage, used, err := c.usageOf(cmd.Context(), o)
-				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read the usage: %v\n", err)
-				} else {
-					view.Usage = &usage
-				}
-				view.Keys = keyViews(a.Keys(o.ID), used)
-				if asJSON {
-					return printJSON(cmd, view)
-				}
-				fmt.Fprintf(cmd.OutOrStdout(),
-					"organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
-					o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active,
-					o.CreatedAt.Format(time.RFC3339))
-				if view.Usage != nil {
-					fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests,
-						usage.Credits, usage.Period)
-				}
-				fmt.Fprintln(cmd.OutOrStdout())
-				if err := printKeys(cmd, view.Keys); err != nil {
-					return err
-				}
-				fmt.Fprintln(cmd.OutOrStdout())
-				for _, h := range o.History {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  (%s)\n", h.At.Format(time.RFC3339), h.What, h.By)
-				}
-				return nil
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			o, err := a.Organization(args[0])
+			if err != nil {
+				return err
+			}
+			view := viewOf(o)
+			view.History = o.History
+			usage, used, err := c.usageOf(cmd.Context(), o)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read the usage: %v\n", err)
+			} else {
+				view.Usage = &usage
+			}
+			view.Keys = keyViews(a.Keys(o.ID), used)
+			if wantsJSON(cmd) {
+				return printJSON(cmd, view)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(),
+				"organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
+				o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active,
+				o.CreatedAt.Format(time.RFC3339))
+			if view.Usage != nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests,
+					usage.Credits, usage.Period)
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			if err := printKeys(cmd, view.Keys); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			for _, h := range o.History {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  (%s)\n", h.At.Format(time.RFC3339), h.What, h.By)
+			}
+			return nil
+		}),
+	})
 }
 
 func (c *command) accountActive(verb string, active bool) *cobra.Command {
@@ -237,16 +218,14 @@ func (c *command) accountActive(verb string, active bool) *cobra.Command {
 		Short: map[bool]string{true: "Allow the calls of an organization again",
 			false: "Reject the calls of an organization with 403"}[active],
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.SetActive(cmd.Context(), args[0], active)
-				if err != nil {
-					return fmt.Errorf("%s %s: %w", verb, args[0], err)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s is active: %t\n", o.ID, o.Active)
-				return err
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			o, err := a.SetActive(cmd.Context(), args[0], active)
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", verb, args[0], err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s is active: %t\n", o.ID, o.Active)
+			return err
+		}),
 	}
 }
 
@@ -259,7 +238,6 @@ func (c *command) keyCommand() *cobra.Command {
 func (c *command) keyCreate() *cobra.Command {
 	var o queryapi.KeyOptions
 	var expires time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "create ORGANIZATION",
 		Short: "Create a key and show it once",
@@ -284,7 +262,7 @@ func (c *command) keyCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					view := viewOf(organization)
 					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{state}, nil)
 					return printJSON(cmd, view)
@@ -298,37 +276,32 @@ func (c *command) keyCreate() *cobra.Command {
 	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil,
 		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all)")
 	cmd.Flags().DurationVar(&expires, "expires-in", 0, "validity of the key, such as 720h (default: unlimited)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
 func (c *command) keyList() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "list ORGANIZATION",
 		Short: "List the keys of an organization",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.Organization(args[0])
-				if err != nil {
-					return err
-				}
-				keys := a.Keys(o.ID)
-				_, used, err := c.usageOf(cmd.Context(), o)
-				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read when keys were last used: %v\n", err)
-				}
-				views := keyViews(keys, used)
-				if asJSON {
-					return printJSON(cmd, views)
-				}
-				return printKeys(cmd, views)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			o, err := a.Organization(args[0])
+			if err != nil {
+				return err
+			}
+			keys := a.Keys(o.ID)
+			_, used, err := c.usageOf(cmd.Context(), o)
+			if err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "muster: cannot read when keys were last used: %v\n", err)
+			}
+			views := keyViews(keys, used)
+			if wantsJSON(cmd) {
+				return printJSON(cmd, views)
+			}
+			return printKeys(cmd, views)
+		}),
+	})
 }
 
 // keyID returns the ID of a key. It accepts a whole key too, which is what a user has after a leak.
@@ -346,23 +319,20 @@ func (c *command) keyRevoke() *cobra.Command {
 		Long: "Revokes a key immediately. KEY_ID is the public part of the key, the 8 characters after mk_live_, or " +
 			"the whole key.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				k, err := a.RevokeKey(cmd.Context(), keyID(args[0]))
-				if err != nil {
-					return fmt.Errorf("revoke a key: %w", err)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID,
-					k.RevokedAt.Format(time.RFC3339))
-				return err
-			})
-		},
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			k, err := a.RevokeKey(cmd.Context(), keyID(args[0]))
+			if err != nil {
+				return fmt.Errorf("revoke a key: %w", err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID,
+				k.RevokedAt.Format(time.RFC3339))
+			return err
+		}),
 	}
 }
 
 func printKeys(cmd *cobra.Command, keys []keyView) error {
-	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "KEY\tNAME\tSTATE\tSCOPES\tCREATED\tLAST USED")
+	tw := newTable(cmd.OutOrStdout(), "KEY\tNAME\tSTATE\tSCOPES\tCREATED\tLAST USED")
 	for _, k := range keys {
 		state := "valid"
 		switch now := time.Now(); {

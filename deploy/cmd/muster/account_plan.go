@@ -8,15 +8,14 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
-	"muster/deploy/status"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/status"
 	"muster/platform/bus"
 	"muster/projector"
 	queryapi "muster/query-api"
@@ -110,7 +109,6 @@ func (f *planFlags) check(cmd *cobra.Command) error {
 
 func (c *command) accountPlan() *cobra.Command {
 	var numbers planFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan ORGANIZATION PLAN",
 		Short: "Change the plan of an organization, or its limits",
@@ -134,7 +132,7 @@ Prices come from a file: "muster account apply".`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, viewOf(o))
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s has the plan %s\n", o.ID,
@@ -144,13 +142,12 @@ Prices come from a file: "muster account apply".`,
 		},
 	}
 	numbers.add(cmd, "unchanged, or the built-in plan's")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
 func (c *command) accountApply() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "apply FILE",
 		Short: "Apply organizations, plans and keys from a YAML file",
 		Long: `Creates and changes organizations, plans and keys as a YAML file describes, and prints the changes. It is
@@ -170,7 +167,7 @@ Organizations and keys are matched by name. If several organizations have the sa
 			}
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
 				done, err := a.Apply(cmd.Context(), file)
-				if asJSON {
+				if wantsJSON(cmd) {
 					return errors.Join(printJSON(cmd, done), err)
 				}
 				err = errors.Join(printApplied(cmd, done), err)
@@ -180,9 +177,7 @@ Organizations and keys are matched by name. If several organizations have the sa
 				return err
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 // printApplied prints what applying an accounts file changed.
@@ -210,7 +205,6 @@ func readInput(cmd *cobra.Command, path string) ([]byte, error) {
 
 func (c *command) keyRotate() *cobra.Command {
 	var grace time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "rotate KEY_ID",
 		Short: "Replace a key, with a grace period for the old one",
@@ -218,37 +212,34 @@ func (c *command) keyRotate() *cobra.Command {
 valid for --grace, so that callers can switch. KEY_ID is the public part of the key, the 8 characters after mk_live_,
 or the whole key.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				old, created, key, err := a.RotateKey(cmd.Context(), keyID(args[0]), grace)
+		RunE: c.onAccounts(func(cmd *cobra.Command, args []string, a *queryapi.Accounts) error {
+			old, created, key, err := a.RotateKey(cmd.Context(), keyID(args[0]), grace)
+			if err != nil {
+				return err
+			}
+			if wantsJSON(cmd) {
+				organization, err := a.Organization(old.OrganizationID)
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					organization, err := a.Organization(old.OrganizationID)
-					if err != nil {
-						return err
-					}
-					view := viewOf(organization)
-					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{old, created}, nil)
-					return printJSON(cmd, view)
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(),
-					"key %s\nSave the key: it is not shown again. The old one, %s, is valid until %s.\n",
-					key.Reveal(), old.ID, old.ExpiresAt.Format(time.RFC3339))
-				return err
-			})
-		},
+				view := viewOf(organization)
+				view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{old, created}, nil)
+				return printJSON(cmd, view)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(),
+				"key %s\nSave the key: it is not shown again. The old one, %s, is valid until %s.\n",
+				key.Reveal(), old.ID, old.ExpiresAt.Format(time.RFC3339))
+			return err
+		}),
 	}
 	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the old key stays valid")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
 func (c *command) accountReconcile() *cobra.Command {
 	var period, organization, seenPath string
 	var timeout time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reconcile",
 		Short: "Compare ledger, read model and responses",
@@ -282,7 +273,7 @@ Exit status: 0 all agree, or differ only in favor of callers; 1 they differ; 2 t
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					err = printJSON(cmd, r)
 				} else {
 					err = printReconciliation(cmd, r)
@@ -299,7 +290,7 @@ Exit status: 0 all agree, or differ only in favor of callers; 1 they differ; 2 t
 	cmd.Flags().StringVar(&seenPath, "seen", "", "file of the credits that callers received")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
 		"maximum time to wait for calls that are not projected yet")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
@@ -341,8 +332,7 @@ func readSeen(path string) ([]queryapi.ObservedCalls, error) {
 }
 
 func printReconciliation(cmd *cobra.Command, r *queryapi.Reconciliation) error {
-	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "%s\tCALLS\tREQUESTS\tCREDITS\n", r.Period)
+	tw := newTable(cmd.OutOrStdout(), r.Period+"\tCALLS\tREQUESTS\tCREDITS")
 	fmt.Fprintf(tw, "ledger\t%d\t%d\t%d\n", r.Ledger.Calls, r.Ledger.Requests, r.Ledger.Credits)
 	fmt.Fprintf(tw, "read model\t%d\t%d\t%d\n", r.ReadModel.Calls, r.ReadModel.Requests, r.ReadModel.Credits)
 	if r.Observed != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/topics"
+	"muster/deploy/internal/standalone"
 	"muster/platform/broker"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
@@ -22,7 +22,7 @@ import (
 func newCLI(t *testing.T) cli {
 	t.Helper()
 	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "muster-test"}
-	require.NoError(t, topics.Ensure(t.Context(), kafka, 0, slog.New(slog.DiscardHandler)))
+	require.NoError(t, standalone.EnsureTopics(t.Context(), kafka, 0, slog.New(slog.DiscardHandler)))
 	return cli{t: t, env: map[string]string{
 		"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data"),
 		"MUSTER_SECRET_KEY": strings.Repeat("s", 64),

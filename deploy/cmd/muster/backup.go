@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
-	"muster/deploy/instance"
-	"muster/deploy/standalone"
+	"muster/deploy/erasure"
+	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/standalone"
+	"muster/platform/atomicfile"
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
 )
@@ -170,22 +172,20 @@ func writeNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Stat(path); err == nil {
 		return fmt.Errorf("%s already exists", path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
-	if err != nil {
+	return writeAtomic(path, write)
+}
+
+// writeAtomic creates or replaces a file, which appears only when it is complete.
+func writeAtomic(path string, write func(io.Writer) error) error {
+	var failed error // explains itself
+	err := atomicfile.Write(path, func(w io.Writer) error {
+		failed = write(w)
+		return failed
+	})
+	if err != nil && failed == nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := errors.Join(os.Rename(file.Name(), path), dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
 func (c *command) backupVerify() *cobra.Command {
@@ -226,7 +226,7 @@ disk after a loss.`,
 			if err != nil {
 				return err
 			}
-			known, err := backup.ErasuresAt(cmd.Context(), kafka)
+			known, err := erasure.ReadLog(cmd.Context(), kafka)
 			if err != nil {
 				return err
 			}
@@ -243,7 +243,7 @@ disk after a loss.`,
 }
 
 // checkReplaceable returns an error if file has erasures that are not in known: it may be the only copy.
-func checkReplaceable(file string, known backup.Erasures) error {
+func checkReplaceable(file string, known erasure.Log) error {
 	before, err := readErasures(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -263,26 +263,11 @@ func checkReplaceable(file string, known backup.Erasures) error {
 	return nil
 }
 
-func readErasures(path string) (backup.Erasures, error) {
+func readErasures(path string) (erasure.Log, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return backup.Erasures{}, err
+		return erasure.Log{}, err
 	}
 	defer func() { _ = in.Close() }()
-	return backup.ReadErasures(in)
-}
-
-// writeAtomic replaces a file with one that is complete.
-func writeAtomic(path string, write func(io.Writer) error) error {
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := writeNew(next, write); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return erasure.ParseLog(in)
 }

@@ -13,8 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
-	"muster/deploy/instance"
+	"muster/deploy/erasure"
+	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
 	"muster/platform/service"
 	"muster/schemas/suppress"
 )
@@ -174,7 +175,7 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 			fmt.Errorf("read the erasures since the backup from %s (if it is beyond repair, use --erasures): %w", dir,
 				err)
 	}
-	known := []backup.Erasures{here.Erasures}
+	known := []erasure.Log{here.Erasures}
 	if what.erasures != "" {
 		e, err := readErasures(what.erasures)
 		if err != nil {
@@ -220,7 +221,7 @@ func knownOf(ctx context.Context, dir string, partial bool) (backup.FolderState,
 // checkSuccessor returns an error unless the present directory continues the one in the archive. A replaced disk may
 // hold another instance.
 func checkSuccessor(dir string, here, then backup.FolderState) error {
-	follows, err := here.Erasures.IsSuccessorOf(then.Erasures)
+	follows, err := here.IsSuccessorOf(then)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -256,7 +257,7 @@ func extract(ctx context.Context, path, dir string) (m backup.Manifest, err erro
 }
 
 // importErasures adds erasures to an extracted directory, and returns their number.
-func (c *command) importErasures(ctx context.Context, dir string, known []backup.Erasures) (n int, err error) {
+func (c *command) importErasures(ctx context.Context, dir string, known []erasure.Log) (n int, err error) {
 	secret, err := service.LoadRootSecret(c.getenv, dir)
 	if errors.Is(err, service.ErrNoRootSecret) {
 		return 0, fmt.Errorf("restore: the archive has no root secret: set %s to the one of the instance",
@@ -266,7 +267,7 @@ func (c *command) importErasures(ctx context.Context, dir string, known []backup
 		return 0, err
 	}
 	for _, e := range known {
-		carried, err := e.ImportErasures(ctx, secret, dir)
+		carried, err := backup.ImportErasures(ctx, secret, dir, e)
 		if errors.Is(err, suppress.ErrOtherKey) {
 			return 0,
 				fmt.Errorf(

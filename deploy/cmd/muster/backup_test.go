@@ -14,9 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
-	"muster/deploy/standalone"
-	"muster/deploy/topics"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/standalone"
 	"muster/platform/broker"
 	"muster/platform/bus"
 	"muster/platform/engine"
@@ -171,7 +170,7 @@ func served(t *testing.T, dir string, commands ...[]string) cli {
 		for _, args := range commands {
 			c.with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, args...)
 		}
-		require.NoError(t, topics.Ensure(t.Context(), cfg, 0, slog.New(slog.DiscardHandler)))
+		require.NoError(t, standalone.EnsureTopics(t.Context(), cfg, 0, slog.New(slog.DiscardHandler)))
 	})
 	return c
 }

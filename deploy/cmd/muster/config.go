@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,8 +14,7 @@ import (
 )
 
 func (c *command) configCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "config [SETTING...]",
 		Short: "List settings with their values and sources",
 		Long: `Lists the settings of the commands up, run and engine: flag, environment variable, default, current value
@@ -33,7 +33,7 @@ default. The configuration file is --config, else MUSTER_CONFIG, else, for the p
 				return err
 			}
 			switch out := cmd.OutOrStdout(); {
-			case asJSON:
+			case wantsJSON(cmd):
 				return printJSON(cmd, map[string]any{"file": c.file.path, "settings": settings})
 			case len(args) > 0:
 				return explainSettings(out, settings)
@@ -41,9 +41,7 @@ default. The configuration file is --config, else MUSTER_CONFIG, else, for the p
 				return c.listSettings(out, settings)
 			}
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 // currentSettings returns every setting with its value and source. Flags of other commands are not known here.
@@ -88,21 +86,10 @@ func selectSettings(all []setting, names []string) ([]setting, error) {
 }
 
 func (c *command) listSettings(out io.Writer, settings []setting) error {
-	file := c.file.path
-	if file == "" {
-		file = "none"
-	}
-	fmt.Fprintf(out, "configuration file: %s\n\n", file)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SETTING\tFLAG\tVARIABLE\tDEFAULT\tVALUE\tSOURCE")
-	dash := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return s
-	}
+	fmt.Fprintf(out, "configuration file: %s\n\n", cmp.Or(c.file.path, "none"))
+	table := newTable(out, "SETTING\tFLAG\tVARIABLE\tDEFAULT\tVALUE\tSOURCE")
 	for _, s := range settings {
-		row := []string{s.Name, dash(s.Flag), s.Variable, dash(s.Default), dash(s.Value), s.Source}
+		row := []string{s.Name, orDash(s.Flag), s.Variable, orDash(s.Default), orDash(s.Value), s.Source}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	return table.Flush()

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"muster/ingest"
@@ -28,8 +26,6 @@ unavailable store or provider never causes a dead letter.`,
 }
 
 func (c *command) deadResubmit() *cobra.Command {
-	var flags filterFlags
-	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resubmit [ID...]",
 		Short: "Resubmit dead letters to their original topics",
@@ -38,32 +34,7 @@ deliveries start again with their first attempt. A dead letter is resubmitted on
 --resubmitted.
 
 Exit status: 0 all were resubmitted; 1 some were not found, or not resubmitted; 2 it failed.`,
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			if len(ids) == 0 && !all && flags == (filterFlags{}) {
-				return errors.New(
-					"no dead letters selected: pass IDs, a filter (--handler, --reason, --since, --until) or --all")
-			}
-			filter, err := flags.filter(ids)
-			if err != nil {
-				return err
-			}
-			cfg, err := c.letterConfig()
-			if err != nil {
-				return err
-			}
-			tel, err := c.telemetry(cmd.Context(), "dead")
-			if err != nil {
-				return err
-			}
-			res, err := ingest.ResubmitDead(cmd.Context(), cfg, ingest.Deps{Logger: tel.Logger}, filter)
-			if res.Run == "" {
-				return err
-			}
-			return errors.Join(err, printResubmission(cmd, res, ids, asJSON))
-		},
 	}
-	flags.register(cmd, true)
-	cmd.Flags().BoolVar(&all, "all", false, "select all that were not resubmitted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.resubmitSubcommand(cmd, true, "no dead letters selected: pass IDs, a filter (--handler, --reason, --since, "+
+		"--until) or --all", ingest.ResubmitDead)
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
-	"muster/deploy/standalone"
+	"muster/deploy/internal/backup"
+	"muster/deploy/internal/standalone"
 	"muster/platform/engine"
 	"muster/platform/service"
 )

@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os/user"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/deploy/suppression"
+	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/service"
@@ -26,39 +24,60 @@ import (
 	"muster/schemas/suppress"
 )
 
+// session is what a command on the brokers of an instance works with.
+type session struct {
+	tel   *service.Telemetry
+	kafka bus.Config
+	// set is the loaded suppression set, if the command has asked for it.
+	set *suppress.Set
+}
+
+// session returns the telemetry and the brokers of a command.
+func (c *command) session(ctx context.Context, name string) (s session, err error) {
+	if s.tel, err = c.telemetry(ctx, name); err != nil {
+		return s, err
+	}
+	s.kafka, err = c.kafka()
+	return s, err
+}
+
 // withSuppressed runs do with the loaded suppression set.
-func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
+func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, logger *slog.Logger,
 	do func(context.Context, *suppress.Set) error) error {
 	secret, err := c.rootSecret()
 	if err != nil {
 		return err
 	}
-	follower, err := suppression.New(secret, kafka, tel.Logger)
+	follower, err := erasure.NewFollower(secret, kafka, logger)
 	if err != nil {
 		return err
 	}
-	return suppression.With(ctx, follower, do)
+	return follower.With(ctx, do)
 }
 
-// withOurs is like withSuppressed, but it fails if the root secret is not the one of the instance. Without this check
-// the first erasure with a wrong root secret would succeed.
-func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.Telemetry,
-	do func(context.Context, *suppress.Set) error) error {
-	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+// withOurs runs do with a session and the loaded suppression set. It fails if the root secret is not the one of the
+// instance: otherwise the first erasure with a wrong root secret would succeed.
+func (c *command) withOurs(ctx context.Context, name string, do func(context.Context, session) error) error {
+	s, err := c.session(ctx, name)
+	if err != nil {
+		return err
+	}
+	return c.withSuppressed(ctx, s.kafka, s.tel.Logger, func(ctx context.Context, set *suppress.Set) error {
 		if err := set.CheckOwner(); err != nil {
 			return err
 		}
-		return do(ctx, set)
+		s.set = set
+		return do(ctx, s)
 	})
 }
 
 // withPublisher runs do, which publishes records, with the suppression set in deps. A dry run does not load it.
-func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ingest.Deps, tel *service.Telemetry,
+func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ingest.Deps,
 	do func(context.Context, ingest.Deps) error) error {
 	if cfg.DryRun {
 		return do(ctx, deps)
 	}
-	return c.withSuppressed(ctx, cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
+	return c.withSuppressed(ctx, cfg.Bus, deps.Logger, func(ctx context.Context, set *suppress.Set) error {
 		deps.Suppressed = set
 		return do(ctx, deps)
 	})
@@ -66,22 +85,13 @@ func (c *command) withPublisher(ctx context.Context, cfg ingest.Config, deps ing
 
 // withEraser runs do with the configuration that erasures are published with.
 func (c *command) withEraser(ctx context.Context, do func(context.Context, ingest.Config, ingest.Deps) error) error {
-	tel, err := c.telemetry(ctx, "erase")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
-	if err != nil {
-		return err
-	}
-	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
-		return do(ctx, ingest.Config{Bus: kafka}, ingest.Deps{Logger: tel.Logger, Suppressed: set})
+	return c.withOurs(ctx, "erase", func(ctx context.Context, s session) error {
+		return do(ctx, ingest.Config{Bus: s.kafka}, ingest.Deps{Logger: s.tel.Logger, Suppressed: s.set})
 	})
 }
 
 func (c *command) eraseCommand() *cobra.Command {
 	order := record.Erasure{}
-	var asJSON bool
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "erase TYPE=VALUE...",
@@ -110,7 +120,7 @@ not suppressed; 2 not accepted.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if order.Identifiers, err = parseIdentifiers(args); err != nil {
+			if order.Identifiers, err = erasure.ParseIdentifiers(args); err != nil {
 				return err
 			}
 			now := time.Now().UTC()
@@ -125,19 +135,19 @@ not suppressed; 2 not accepted.`,
 				if err != nil {
 					return err
 				}
-				if shown := len(order.Identifiers) - len(suppressedBy(deps.Suppressed, order.Identifiers)); shown > 0 {
-					return errors.Join(printErased(cmd, done, len(order.Identifiers), asJSON), partlyError{fmt.Errorf(
+				if shown := len(order.Identifiers) - len(erasure.Suppressed(deps.Suppressed, order.Identifiers)); shown > 0 {
+					return errors.Join(printErased(cmd, done, len(order.Identifiers)), partlyError{fmt.Errorf(
 						"%d identifiers are not suppressed: they were withdrawn at %s or later; pass a later "+
 							"--requested-at", shown, order.RequestedAt)})
 				}
-				if !asJSON {
-					if err := printErased(cmd, done, len(order.Identifiers), false); err != nil {
+				if !wantsJSON(cmd) {
+					if err := printErased(cmd, done, len(order.Identifiers)); err != nil {
 						return err
 					}
 				}
 				notShown := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
-				if asJSON {
-					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), notShown)
+				if wantsJSON(cmd) {
+					return errors.Join(printErased(cmd, done, len(order.Identifiers)), notShown)
 				}
 				if notShown == nil && wait > 0 && len(done) > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(),
@@ -157,7 +167,7 @@ not suppressed; 2 not accepted.`,
 		"delete stored data immediately, not within a day; rewrites all tables that contain it")
 	cmd.Flags().DurationVar(&wait, "timeout", time.Minute,
 		"maximum time to wait until the person is no longer shown; 0 does not wait")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(),
 		c.eraseVerify(), c.eraseForeign())
 	return cmd
@@ -179,51 +189,6 @@ func operatorName() string {
 	return "operator " + u.Username
 }
 
-// parseIdentifiers parses TYPE=VALUE arguments. Its errors do not contain values.
-func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
-	out := make([]record.ErasureIdentifier, len(args))
-	for i, a := range args {
-		name, value, ok := strings.Cut(a, "=")
-		if !ok {
-			return nil, fmt.Errorf("argument %d is not TYPE=VALUE; the types are %s", i+1, suppress.TypeNames())
-		}
-		if !slices.Contains(suppress.Types(), suppress.Type(name)) {
-			return nil,
-				fmt.Errorf("argument %d: unknown identifier type %q; the types are %s", i+1, name, suppress.TypeNames())
-		}
-		out[i].Type = name
-		sum, prefixed := strings.CutPrefix(value, "sha256:")
-		raw, err := hex.DecodeString(sum)
-		switch whole := err == nil && len(raw) == 32; {
-		case prefixed && !whole:
-			return nil, fmt.Errorf("argument %d: invalid SHA-256 after sha256: want 64 hexadecimal digits", i+1)
-		case whole:
-			out[i].SHA256 = strings.ToLower(sum)
-		default:
-			if _, err := suppress.Normalize(suppress.Type(name), value); err != nil {
-				return nil, fmt.Errorf("argument %d: %s %w", i+1, name, err)
-			}
-			out[i].Value = record.Scalar(value)
-		}
-	}
-	return out, nil
-}
-
-// suppressedBy returns the identifiers that are suppressed. All of them must be valid.
-func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (out []record.ErasureIdentifier) {
-	for _, i := range identifiers {
-		t, sum := suppress.Type(i.Type), [sha256.Size]byte{}
-		if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil || i.SHA256 == "" {
-			standard, _ := suppress.Normalize(t, string(i.Value))
-			sum = suppress.Sum(standard)
-		}
-		if set.Suppressed(set.Key().Hash(t, sum)) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
 // awaitNotShown waits until no endpoint returns the people of the requests. If an identifier is in a field outside the
 // schema, that takes a scan of all records. It returns a partlyError after timeout, and does not wait if timeout is 0.
 func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Erasure, timeout time.Duration,
@@ -239,7 +204,7 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 		progress.Begin("Waiting until the person is no longer shown", -1)
 		defer progress.End()
 	}
-	err := awaitMasked(ctx, cfg, ids, timeout, func() {
+	err := erasure.AwaitSuppressed(ctx, cfg.Bus, ids, timeout, func() {
 		if progress.terminal {
 			progress.Set(0)
 		}
@@ -251,8 +216,8 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 		"`muster erase status %s` shows \"suppressed\" once the person is no longer shown", timeout, ids[0])}
 }
 
-func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
-	if asJSON {
+func printErased(cmd *cobra.Command, done []event.Erasure, named int) error {
+	if wantsJSON(cmd) {
 		if done == nil {
 			done = []event.Erasure{}
 		}
@@ -278,8 +243,7 @@ func (c *command) erasures(ctx context.Context) ([]erasing.Status, error) {
 }
 
 func (c *command) eraseList() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "list",
 		Short: "List requests with requester, time and state, oldest first",
 		Args:  cobra.NoArgs,
@@ -288,20 +252,17 @@ func (c *command) eraseList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, all)
 			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "REQUEST\tSTATE\tSCOPE\tIDENTIFIERS\tREQUESTED\tVIA\tBY")
+			tw := newTable(cmd.OutOrStdout(), "REQUEST\tSTATE\tSCOPE\tIDENTIFIERS\tREQUESTED\tVIA\tBY")
 			for _, s := range all {
 				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.RequestID, s.State, s.Scope, typesOf(s),
 					s.RequestedAt, s.Via, s.By)
 			}
 			return tw.Flush()
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 // typesOf formats the types of a request's identifiers with their counts.
@@ -321,8 +282,7 @@ func typesOf(s erasing.Status) string {
 }
 
 func (c *command) eraseStatus() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "status [REQUEST]",
 		Short: "Show the state of a request, or counts by state",
 		Long: `States: requested (in force, the person is not shown), suppressed (the stored data was found and hidden),
@@ -338,7 +298,7 @@ deleted (the data is physically deleted), withdrawn. A prefix of the request ID 
 				for _, s := range all {
 					count[s.State]++
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, map[string]any{"requests": len(all), "states": count})
 				}
 				fmt.Fprintf(cmd.OutOrStdout(),
@@ -351,7 +311,7 @@ deleted (the data is physically deleted), withdrawn. A prefix of the request ID 
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, s)
 			}
 			out := cmd.OutOrStdout()
@@ -370,13 +330,10 @@ deleted (the data is physically deleted), withdrawn. A prefix of the request ID 
 			}
 			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 func (c *command) eraseWithdraw() *cobra.Command {
-	var asJSON bool
 	var by, note string
 	cmd := &cobra.Command{
 		Use:   "withdraw REQUEST | withdraw TYPE=VALUE...",
@@ -392,11 +349,11 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 			}
 			return c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				if strings.Contains(args[0], "=") {
-					identifiers, err := parseIdentifiers(args)
+					identifiers, err := erasure.ParseIdentifiers(args)
 					if err != nil {
 						return err
 					}
-					held := suppressedBy(deps.Suppressed, identifiers)
+					held := erasure.Suppressed(deps.Suppressed, identifiers)
 					if len(held) == 0 {
 						return partlyError{errors.New(
 							"none of these identifiers is suppressed: there is nothing to withdraw")}
@@ -408,8 +365,8 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 					if err != nil {
 						return err
 					}
-					err = printWithdrawn(cmd, done, len(identifiers), asJSON)
-					if left := len(suppressedBy(deps.Suppressed, held)); err == nil && left > 0 {
+					err = printWithdrawn(cmd, done, len(identifiers))
+					if left := len(erasure.Suppressed(deps.Suppressed, held)); err == nil && left > 0 {
 						err = partlyError{fmt.Errorf(
 							"%d identifiers are still suppressed: their request is dated in the future; withdraw "+
 								"the request by ID (muster erase list)", left)}
@@ -431,18 +388,18 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 				if err != nil {
 					return err
 				}
-				return printWithdrawn(cmd, []event.Erasure{done}, len(s.Identifiers), asJSON)
+				return printWithdrawn(cmd, []event.Erasure{done}, len(s.Identifiers))
 			})
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "requester (default: the operator's user name)")
 	cmd.Flags().StringVar(&note, "note", "", "reason, for the log")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
-func printWithdrawn(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
-	if asJSON {
+func printWithdrawn(cmd *cobra.Command, done []event.Erasure, named int) error {
+	if wantsJSON(cmd) {
 		return printJSON(cmd, done)
 	}
 	n := 0

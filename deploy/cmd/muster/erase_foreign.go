@@ -7,21 +7,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/backup"
-	"muster/deploy/suppression"
+	"muster/deploy/erasure"
+	"muster/deploy/internal/backup"
 	"muster/platform/bus"
 	"muster/schemas/suppress"
 )
 
 func (c *command) eraseForeign() *cobra.Command {
 	var remove, keep string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "foreign",
 		Short: "List the keys of erasures, and remove those of a wrong one",
@@ -47,7 +44,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 			if err != nil {
 				return err
 			}
-			own, err := suppression.Key(secret)
+			own, err := erasure.SuppressionKey(secret)
 			if err != nil {
 				return err
 			}
@@ -55,11 +52,11 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 				if remove != "" {
 					return removeForeign(ctx, cmd, cfg, own, remove, keep)
 				}
-				keys, err := suppression.Keys(ctx, cfg, own)
+				keys, err := erasure.KeyUses(ctx, cfg, own)
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					err = printJSON(cmd, keys)
 				} else {
 					err = printKeyUses(cmd.OutOrStdout(), keys, own.ID())
@@ -76,7 +73,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 	cmd.Flags().StringVar(&remove, "remove", "", "ID of the key whose entries to remove")
 	cmd.Flags().StringVar(&keep, "keep", "",
 		"output file for removed entries, in the format of `muster backup erasures`")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
@@ -103,8 +100,8 @@ func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.
 }
 
 func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own *suppress.Key, id, file string) error {
-	n, err := suppression.Remove(ctx, cfg, own, id, func(removed []kafka.Message) error {
-		return writeNew(file, func(w io.Writer) error { return backup.WriteMessages(w, removed) })
+	n, err := erasure.RemoveKey(ctx, cfg, own, id, func(removed erasure.Log) error {
+		return writeNew(file, removed.Write)
 	})
 	if err != nil {
 		return err
@@ -113,9 +110,8 @@ func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own 
 	return err
 }
 
-func printKeyUses(out io.Writer, keys []suppression.KeyUse, own string) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "KEY\tROOT SECRET\tOWNER\tENTRIES\tREQUESTS")
+func printKeyUses(out io.Writer, keys []erasure.KeyUse, own string) error {
+	tw := newTable(out, "KEY\tROOT SECRET\tOWNER\tENTRIES\tREQUESTS")
 	for _, k := range keys {
 		whose, owner, requests := "another", "", fmt.Sprint(len(k.Requests))
 		if k.ID == own {

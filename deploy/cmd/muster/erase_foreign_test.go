@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/suppression"
+	"muster/deploy/erasure"
 	"muster/platform/bus"
 	"muster/platform/polltest"
 	"muster/platform/service"
@@ -28,11 +28,11 @@ func (c cli) with(name, value string) cli {
 }
 
 // startFollower runs the suppression follower of a service until the test ends. Its error is sent to ended.
-func startFollower(t *testing.T, c cli) (f *suppression.Follower, ended <-chan error) {
+func startFollower(t *testing.T, c cli) (f *erasure.Follower, ended <-chan error) {
 	t.Helper()
 	secret, err := service.NewRootSecret([]byte(c.env[service.SecretEnv]))
 	require.NoError(t, err)
-	f, err = suppression.New(secret, bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}},
+	f, err = erasure.NewFollower(secret, bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}},
 		slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -106,7 +106,7 @@ func TestEraseForeign_RemovesEntriesOfAnotherKey(t *testing.T) {
 
 	out, errors := right.run(1, "erase", "foreign", "--json")
 	require.Contains(t, errors, "another root secret")
-	keys := parsed[[]suppression.KeyUse](t, out)
+	keys := parsed[[]erasure.KeyUse](t, out)
 	require.Len(t, keys, 1)
 	require.Equal(t, 2, keys[0].Entries)
 	require.Len(t, keys[0].Requests, 1)
@@ -140,7 +140,7 @@ func TestEraseForeign_WorksInAStoppedDataDirectory(t *testing.T) {
 			"--timeout", "0", "user_id=1")
 	})
 	out, _ := right.run(1, "erase", "foreign", "--json")
-	id := parsed[[]suppression.KeyUse](t, out)[0].ID
+	id := parsed[[]erasure.KeyUse](t, out)[0].ID
 	right.run(0, "erase", "foreign", "--remove", id, "--keep", filepath.Join(t.TempDir(), "foreign.ndjson"))
 	right.run(0, "erase", "foreign")
 }

@@ -6,22 +6,19 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/drop"
+	"muster/deploy/erasure"
 	"muster/ingest"
-	erasing "muster/projector/erasure"
 	"muster/schemas/suppress"
 )
 
 func (c *command) eraseImport() *cobra.Command {
-	var opts drop.Options
+	var opts erasure.ImportOptions
 	var exempt, responses string
-	var asJSON bool
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
@@ -41,7 +38,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
   muster erase import 20260312_4821_Email.csv --dry-run`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lists, err := drop.Read(args)
+			lists, err := erasure.ReadLists(args)
 			if err != nil {
 				return err
 			}
@@ -51,16 +48,16 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 			if opts.By == "" {
 				opts.By = operatorName()
 			}
-			var out *drop.Outcome
+			var out *erasure.ImportResult
 			var written []string
 			err = c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) (err error) {
-					out, err = drop.Import(ctx,
-						drop.Deps{Conn: conn, Bus: cfg.Bus, Suppressed: deps.Suppressed, Now: time.Now}, opts, lists)
+					out, err = erasure.ImportLists(ctx, erasure.Source{Conn: conn, Bus: cfg.Bus}, deps.Suppressed, lists,
+						opts)
 					if err != nil || responses == "" || opts.DryRun {
 						return err
 					}
-					if err := awaitMasked(ctx, cfg, out.Requests, wait, func() {}); err != nil {
+					if err := erasure.AwaitSuppressed(ctx, cfg.Bus, out.Requests, wait, func() {}); err != nil {
 						return err
 					}
 					written, err = out.Respond(responses)
@@ -70,7 +67,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 			if err != nil {
 				return err
 			}
-			return printImported(cmd, out, written, asJSON)
+			return printImported(cmd, out, written)
 		},
 	}
 	cmd.Flags().StringVar(&responses, "response", "", "output directory of the responses")
@@ -79,7 +76,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 	cmd.Flags().BoolVar(&opts.Urgent, "now", false, "delete stored data immediately, not within a day")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "read and compare, without changing anything")
 	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Minute, "maximum time that --response waits for deletions")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
@@ -106,63 +103,23 @@ func readExempt(path string) (map[string]bool, error) {
 	return out, nil
 }
 
-// awaitMasked waits until the requests are in force in every table. It calls waiting after each poll.
-func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, timeout time.Duration,
-	waiting func()) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
-		fmt.Errorf(
-			"the people found are not deleted after %s: is a projector running? Run the command again to continue",
-			timeout))
-	defer cancel()
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		all, err := erasing.Requests(ctx, cfg.Bus)
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return err
-		}
-		done := make(map[string]bool)
-		for _, s := range all {
-			done[s.RequestID] = s.State != erasing.Requested
-		}
-		left := 0
-		for _, id := range requests {
-			if !done[id] {
-				left++
-			}
-		}
-		if left == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-			waiting()
-		}
-	}
-}
-
-func printImported(cmd *cobra.Command, out *drop.Outcome, written []string, asJSON bool) error {
+func printImported(cmd *cobra.Command, out *erasure.ImportResult, written []string) error {
 	bad := 0
 	for _, l := range out.Lists {
 		bad += len(l.Bad)
 	}
-	if asJSON {
+	if wantsJSON(cmd) {
 		if err := printJSON(cmd,
 			map[string]any{"lists": out.Lists, "requests": len(out.Requests), "responses": written}); err != nil {
 			return err
 		}
 	} else {
-		tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tINVALID")
+		tw := newTable(cmd.OutOrStdout(),
+			"LIST\tROWS\tKNOWN BEFORE\tDELETED\tOPTED OUT\tNOT FOUND\tEXEMPT\tWITHDRAWN\tINVALID")
 		for _, l := range out.Lists {
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[drop.Deleted],
-				l.Statuses[drop.OptedOut],
-				l.Statuses[drop.NotFound], l.Statuses[drop.Exempted], l.Withdrawn, len(l.Bad))
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.Name, l.Rows, l.Known, l.Statuses[erasure.Deleted],
+				l.Statuses[erasure.OptedOut],
+				l.Statuses[erasure.NotFound], l.Statuses[erasure.Exempted], l.Withdrawn, len(l.Bad))
 		}
 		if err := tw.Flush(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -10,31 +11,33 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/receipt"
+	"muster/deploy/erasure"
 	"muster/platform/service"
 	erasing "muster/projector/erasure"
 	"muster/schemas/suppress"
 )
 
 // withReceiptSource runs do with the stores and the key that receipts are verified with.
-func (c *command) withReceiptSource(ctx context.Context, do func(context.Context, receipt.Source) error) error {
-	tel, err := c.telemetry(ctx, "erase")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
-	if err != nil {
-		return err
-	}
-	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+func (c *command) withReceiptSource(ctx context.Context,
+	do func(context.Context, erasure.Source, *suppress.Key) error) error {
+	return c.withOurs(ctx, "erase", func(ctx context.Context, s session) error {
 		return c.withReadModels(ctx, func(conn driver.Conn) error {
-			return do(ctx, receipt.Source{Conn: conn, Bus: kafka, Key: set.Key()})
+			return do(ctx, erasure.Source{Conn: conn, Bus: s.kafka}, s.set.Key())
 		})
 	})
 }
 
 func (c *command) rootSecret() (*service.RootSecret, error) {
 	return service.LoadRootSecret(c.getenv, c.dataDir)
+}
+
+// receiptKey returns the key that signs the receipts of the instance.
+func (c *command) receiptKey() (ed25519.PrivateKey, error) {
+	secret, err := c.rootSecret()
+	if err != nil {
+		return nil, err
+	}
+	return erasure.ReceiptKey(secret)
 }
 
 func (c *command) eraseReceipt() *cobra.Command {
@@ -54,11 +57,7 @@ Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data rema
   muster erase verify receipt.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			secret, err := c.rootSecret()
-			if err != nil {
-				return err
-			}
-			key, err := receipt.Key(secret)
+			key, err := c.receiptKey()
 			if err != nil {
 				return err
 			}
@@ -73,18 +72,18 @@ Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data rema
 			if s.State == erasing.Withdrawn {
 				return errors.New("the request was withdrawn: nothing to attest")
 			}
-			r := receipt.Receipt{
+			r := erasure.Receipt{
 				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
 				State:        string(s.State),
 				SuppressedAt: s.SuppressedAt, DeletedAt: s.DeletedAt, Found: s.Found,
 			}
-			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src receipt.Source) error {
-				return receipt.Look(ctx, src, s.Identifiers, &r)
+			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
+				return r.Search(ctx, src, own, s.Identifiers)
 			})
 			if err != nil {
 				return err
 			}
-			raw, err := receipt.Sign(r, key)
+			raw, err := r.Sign(key)
 			if err != nil {
 				return err
 			}
@@ -117,7 +116,7 @@ func (c *command) eraseVerify() *cobra.Command {
 		Use:   "verify RECEIPT",
 		Short: "Verify the signature of a receipt, and search again",
 		Long: `Verifies that this instance signed the receipt, and searches tables and topics again. With --public-key
-it verifies only the signature, which needs no instance: get the key from the operator, not from the receipt.
+it verifies only the signature, which needs no instance: get the key from the operator, not from the erasure.
 
 Exit status: 0 the signature is valid and nothing remains; 1 it is invalid, or data remains; 2 it could not be
 verified.`,
@@ -136,18 +135,14 @@ verified.`,
 			}
 			offline := publicKey != ""
 			if !offline {
-				secret, err := c.rootSecret()
+				key, err := c.receiptKey()
 				if err != nil {
 					return err
 				}
-				key, err := receipt.Key(secret)
-				if err != nil {
-					return err
-				}
-				publicKey = receipt.PublicKey(key)
+				publicKey = erasure.PublicKey(key)
 			}
-			r, err := receipt.Check(raw, publicKey)
-			if errors.Is(err, receipt.ErrSignature) {
+			r, err := erasure.CheckReceipt(raw, publicKey)
+			if errors.Is(err, erasure.ErrSignature) {
 				return partlyError{err}
 			}
 			if err != nil {
@@ -159,10 +154,11 @@ verified.`,
 			if offline {
 				return nil
 			}
-			now := receipt.Receipt{SuppressedAt: r.SuppressedAt}
+			now := erasure.Receipt{SuppressedAt: r.SuppressedAt}
 			kept := r.Hashes()
-			err = c.withReceiptSource(cmd.Context(),
-				func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })
+			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
+				return now.Search(ctx, src, own, kept)
+			})
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,6 @@ func (c *command) ingestGit() *cobra.Command {
 	cfg := ingest.Config{}
 	git := ingest.GitConfig{}
 	var owner string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "git PATH...",
 		Short: "Publish the new commits of local git repositories",
@@ -75,7 +74,7 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 				}
 			}
 			var summary ingest.Summary
-			err = c.withPublisher(cmd.Context(), cfg, deps, tel,
+			err = c.withPublisher(cmd.Context(), cfg, deps,
 				func(ctx context.Context, deps ingest.Deps) (err error) {
 					summary, err = ingest.Git(ctx, cfg, deps, git, args)
 					return err
@@ -86,7 +85,7 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 			if summary.Total().Rejected > 0 {
 				err = explainRejections(cfg, summary, err)
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return errors.Join(err, printJSON(cmd, summary))
 			}
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
@@ -112,6 +111,6 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 	cmd.Flags().BoolVar(&cfg.Remap, "remap", false,
 		"read the whole history, and also publish records of the same version with other content")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "report what would be done, and publish nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	cmd.Flags().Bool("json", false, "print the summary as JSON")
 	return cmd
 }

@@ -9,13 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/console"
@@ -141,7 +140,7 @@ was interrupted, or could not read an input completely. It is safe to run it aga
 		"also publish records of the same version with other content, after a mapping was changed")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false,
 		"validate the records and their field names, and publish nothing (needs no running instance)")
-	cmd.Flags().BoolVar(&run.asJSON, "json", false, "print the summary as JSON")
+	cmd.Flags().Bool("json", false, "print the summary as JSON")
 	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
 	return cmd
 }
@@ -149,9 +148,9 @@ was interrupted, or could not read an input completely. It is safe to run it aga
 // ingestRun holds the flags of `muster ingest`.
 type ingestRun struct {
 	*command
-	cfg            ingest.Config
-	format         string
-	resume, asJSON bool
+	cfg    ingest.Config
+	format string
+	resume bool
 }
 
 func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
@@ -175,7 +174,7 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	var summary ingest.Summary
-	err = r.withPublisher(cmd.Context(), r.cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+	err = r.withPublisher(cmd.Context(), r.cfg, deps, func(ctx context.Context, deps ingest.Deps) (err error) {
 		summary, err = work(ctx, deps)
 		return err
 	})
@@ -183,7 +182,7 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	err = explainRejections(r.cfg, summary, err)
-	if r.asJSON {
+	if wantsJSON(cmd) {
 		return errors.Join(err, printJSON(cmd, summaryView{summary, summary.Elapsed.Seconds()}))
 	}
 	fmt.Fprint(cmd.OutOrStdout(), defects.String())
@@ -401,7 +400,6 @@ func viewOfRun(r ingest.Run, now time.Time) runView {
 }
 
 func (c *command) ingestRuns() *cobra.Command {
-	var asJSON bool
 	var limit int
 	var forget string
 	cmd := &cobra.Command{
@@ -425,11 +423,10 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 			for _, r := range runs {
 				views = append(views, viewOfRun(r, time.Now()))
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return errors.Join(printJSON(cmd, views), err)
 			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED")
+			tw := newTable(cmd.OutOrStdout(), "RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED")
 			for _, v := range views {
 				complete := 0
 				for _, f := range v.Files {
@@ -445,7 +442,7 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 			return errors.Join(tw.Flush(), err)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the progress of each file")
+	cmd.Flags().Bool("json", false, "print JSON, with the progress of each file")
 	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to list")
 	cmd.Flags().StringVar(&forget, "forget", "", "ID prefix of a run to delete; its published records stay")
 	return cmd

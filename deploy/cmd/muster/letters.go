@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/receipt"
+	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/platform/console"
 	"muster/schemas/event"
@@ -133,9 +135,9 @@ func (c *command) withReader(cmd *cobra.Command, cfg ingest.Config, dead bool, f
 	if err != nil {
 		return err
 	}
-	return c.withSuppressed(cmd.Context(), cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
+	return c.withSuppressed(cmd.Context(), cfg.Bus, tel.Logger, func(ctx context.Context, set *suppress.Set) error {
 		return ingest.EachDeadLetter(ctx, cfg, dead, filter,
-			func(l ingest.DeadLetter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
+			func(l ingest.DeadLetter) error { return each(l, erasure.Mentions(set, l.Message.Topic, &l.Message)) })
 	})
 }
 
@@ -208,7 +210,7 @@ func (c *command) letterConfig() (ingest.Config, error) {
 func (c *command) listSubcommand(dead bool, noun string) *cobra.Command {
 	var flags filterFlags
 	var limit int
-	var asJSON, summary bool
+	var summary bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List " + noun + " without content, newest first",
@@ -226,7 +228,7 @@ func (c *command) listSubcommand(dead bool, noun string) *cobra.Command {
 				return fmt.Errorf("--limit: want 1 to %d; `export` writes all", maxListed)
 			}
 			if summary {
-				return letterSummary(cmd, cfg, dead, filter, asJSON)
+				return letterSummary(cmd, cfg, dead, filter)
 			}
 			newest, all, err := ingest.NewestDeadLetters(cmd.Context(), cfg, dead, filter, limit)
 			if err != nil {
@@ -236,11 +238,10 @@ func (c *command) listSubcommand(dead bool, noun string) *cobra.Command {
 			for _, l := range newest {
 				views = append(views, viewOfLetter(l, false))
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, views)
 			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "ID\tAT\tKIND\tREASON\tPLACE\tWHAT")
+			tw := newTable(cmd.OutOrStdout(), "ID\tAT\tKIND\tREASON\tPLACE\tWHAT")
 			for _, v := range views {
 				what := defectsText(v.Path, v.Reason, v.Defects)
 				if !v.Resubmitted.IsZero() {
@@ -260,7 +261,7 @@ func (c *command) listSubcommand(dead bool, noun string) *cobra.Command {
 	}
 	flags.register(cmd, dead)
 	cmd.Flags().IntVar(&limit, "limit", 50, "maximum number to list")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.Flags().BoolVar(&summary, "summary", false, "show counts by kind and reason instead")
 	return cmd
 }
@@ -285,7 +286,7 @@ type letterCount struct {
 	Count int64  `json:"count"`
 }
 
-func letterSummary(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.DeadLetterFilter, asJSON bool) error {
+func letterSummary(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.DeadLetterFilter) error {
 	counts := map[[2]string]int64{}
 	err := ingest.EachDeadLetter(cmd.Context(), cfg, dead, filter, func(l ingest.DeadLetter) error {
 		counts[[2]string{string(l.Rejected.Kind) + l.Handler(), l.Code()}]++
@@ -299,16 +300,12 @@ func letterSummary(cmd *cobra.Command, cfg ingest.Config, dead bool, filter inge
 		rows = append(rows, letterCount{key[0], key[1], n})
 	}
 	slices.SortFunc(rows, func(a, b letterCount) int {
-		if a.Count != b.Count {
-			return int(b.Count - a.Count)
-		}
-		return strings.Compare(a.Kind+" "+a.Code, b.Kind+" "+b.Code)
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Kind+" "+a.Code, b.Kind+" "+b.Code))
 	})
-	if asJSON {
+	if wantsJSON(cmd) {
 		return printJSON(cmd, rows)
 	}
-	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "KIND\tREASON\tCOUNT")
+	tw := newTable(cmd.OutOrStdout(), "KIND\tREASON\tCOUNT")
 	for _, r := range rows {
 		fmt.Fprintf(tw, "%s\t%s\t%d\n", r.Kind, r.Code, r.Count)
 	}
@@ -421,9 +418,43 @@ func exported(l ingest.DeadLetter, whole bool) (line []byte, ok bool, err error)
 	return raw, len(raw) > 0 && utf8.Valid(raw) && !bytes.ContainsAny(raw, "\r\n"), nil
 }
 
+// resubmitSubcommand adds the flags and the run function of a command that resubmits dead letters or rejected records.
+// unselected is the error of a command line that selects none.
+func (c *command) resubmitSubcommand(cmd *cobra.Command, dead bool, unselected string,
+	resubmit func(context.Context, ingest.Config, ingest.Deps, ingest.DeadLetterFilter) (ingest.Resubmission, error),
+) *cobra.Command {
+	var flags filterFlags
+	var all bool
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if len(ids) == 0 && !all && flags == (filterFlags{}) {
+			return errors.New(unselected)
+		}
+		filter, err := flags.filter(ids)
+		if err != nil {
+			return err
+		}
+		cfg, err := c.letterConfig()
+		if err != nil {
+			return err
+		}
+		tel, err := c.telemetry(cmd.Context(), cmd.Parent().Name())
+		if err != nil {
+			return err
+		}
+		res, err := resubmit(cmd.Context(), cfg, ingest.Deps{Logger: tel.Logger}, filter)
+		if res.Run == "" {
+			return err
+		}
+		return errors.Join(err, printResubmission(cmd, res, ids))
+	}
+	flags.register(cmd, dead)
+	cmd.Flags().BoolVar(&all, "all", false, "select all that were not resubmitted")
+	return addJSONFlag(cmd)
+}
+
 // printResubmission prints the outcome of a resubmission. It returns a partlyError if some of ids were not found, or
 // some records were skipped or rejected again.
-func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string, asJSON bool) error {
+func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string) error {
 	named := slices.Compact(slices.Sorted(slices.Values(ids)))
 	missing, skipped, rejected := max(0, int64(len(named))-res.Selected), int64(0), int64(0)
 	for _, n := range res.Skipped {
@@ -432,7 +463,7 @@ func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string
 	for _, k := range res.Kinds {
 		rejected += k.Rejected
 	}
-	err := printResubmitted(cmd, res, asJSON)
+	err := printResubmitted(cmd, res)
 	if err == nil && missing+skipped+rejected > 0 {
 		err = partlyError{fmt.Errorf("%d not found, %d not resubmitted, %d records rejected again", missing,
 			skipped, rejected)}
@@ -440,13 +471,13 @@ func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string
 	return err
 }
 
-func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) error {
-	if asJSON {
+func printResubmitted(cmd *cobra.Command, res ingest.Resubmission) error {
+	if wantsJSON(cmd) {
 		return printJSON(cmd, res)
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "run %s: %d selected, %d resubmitted\n", res.Run, res.Selected, res.Resubmitted)
-	for _, why := range sortedKeys(res.Skipped) {
+	for _, why := range slices.Sorted(maps.Keys(res.Skipped)) {
 		fmt.Fprintf(out, "  %d skipped: %s\n", res.Skipped[why], why)
 	}
 	if err := printKinds(out, res.Kinds); err != nil {
@@ -463,15 +494,6 @@ func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) 
 	return nil
 }
 
-func sortedKeys(m map[string]int64) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 func printKinds(out io.Writer, kinds []ingest.KindCounts) error {
 	if len(kinds) == 0 {
 		return nil
@@ -479,8 +501,8 @@ func printKinds(out io.Writer, kinds []ingest.KindCounts) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "kind\tread\tmade\tpublished\tseen\tunchanged\tstale\trejected again\t")
 	for _, k := range kinds {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Kind, k.Read, k.Extracted, k.Published, k.VersionOnly, k.Unchanged,
-			k.Stale, k.Rejected)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", k.Kind, k.Read, k.Extracted, k.Published,
+			k.VersionOnly, k.Unchanged, k.Stale, k.Rejected)
 	}
 	return tw.Flush()
 }

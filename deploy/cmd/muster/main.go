@@ -34,6 +34,13 @@ type streams struct {
 // exitCoder is an error with its own exit status.
 type exitCoder interface{ ExitCode() int }
 
+// partlyError is the error of a command that did its work with failures. Its exit status is 1.
+type partlyError struct{ error }
+
+func (partlyError) ExitCode() int { return 1 }
+
+func (e partlyError) Unwrap() error { return errors.Unwrap(e.error) }
+
 // run executes one command line and returns the exit status of the process: 0 for success, 1 if the work is done with
 // failures, 2 if it could not be done.
 func run(args []string, std streams, getenv func(string) string) int {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"muster/deploy/topics"
+	"muster/deploy/internal/standalone"
 	"muster/platform/broker/brokertest"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
@@ -103,7 +103,7 @@ func TestMetrics_PageAlertsAndDashboardMatchTheServices(t *testing.T) {
 		deps, err := c.environment(t.Context(), s.name, "127.0.0.1:0")
 		require.NoError(t, err)
 		if i == 0 {
-			require.NoError(t, topics.Ensure(t.Context(), deps.kafka, 0, deps.tel.Logger))
+			require.NoError(t, standalone.EnsureTopics(t.Context(), deps.kafka, 0, deps.tel.Logger))
 		}
 		for name, what := range registered(t, s.name, deps) {
 			of[name] = append(of[name], s.name)

@@ -10,7 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/topics"
+	"muster/deploy/internal/standalone"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/projector/migrations"
@@ -60,7 +60,7 @@ exist on all nodes.`,
 			}
 			kafka.Logger = tel.Logger
 			if len(kafka.Brokers) > 0 && !dryRun {
-				if err := topics.Ensure(ctx, kafka, replication, tel.Logger); err != nil {
+				if err := standalone.EnsureTopics(ctx, kafka, replication, tel.Logger); err != nil {
 					return err
 				}
 			}

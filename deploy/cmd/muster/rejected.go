@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -34,9 +33,8 @@ resubmit them.`,
 }
 
 func (c *command) rejectedResubmit() *cobra.Command {
-	var flags filterFlags
 	var as, mapping string
-	var all, remap, asJSON bool
+	var remap bool
 	cmd := &cobra.Command{
 		Use:   "resubmit [ID...]",
 		Short: "Validate rejected records again and publish the valid ones",
@@ -52,43 +50,19 @@ Exit status: 0 all are valid now; 1 some were not found, not resubmitted, or rej
   muster rejected resubmit 3-42 3-43
   muster rejected resubmit --reason bad_date --map ./fixed.jq
   muster rejected resubmit --kind foreign --map ./mine.jq`,
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			if len(ids) == 0 && !all && flags == (filterFlags{}) {
-				return errors.New(
-					"no rejected records selected: pass IDs, a filter (--kind, --reason, --run, --since, --until) " +
-						"or --all")
-			}
-			filter, err := flags.filter(ids)
-			if err != nil {
-				return err
-			}
-			cfg, err := c.letterConfig()
-			if err != nil {
-				return err
-			}
-			cfg.Mapping, cfg.Remap = mapping, remap
-			tel, err := c.telemetry(cmd.Context(), "rejected")
-			if err != nil {
-				return err
-			}
-			var res ingest.Resubmission
-			err = c.withPublisher(cmd.Context(), cfg, ingest.Deps{Logger: tel.Logger}, tel,
-				func(ctx context.Context, deps ingest.Deps) (err error) {
-					res, err = ingest.ResubmitRejected(ctx, cfg, deps, filter, record.Kind(as))
-					return err
-				})
-			if res.Run == "" {
-				return err
-			}
-			return errors.Join(err, printResubmission(cmd, res, ids, asJSON))
-		},
 	}
-	flags.register(cmd, false)
 	cmd.Flags().StringVar(&as, "as", "", "decode as this kind of record")
 	cmd.Flags().StringVar(&mapping, "map", "",
 		"mapping to convert the objects with: a name or a file with a jq program")
 	cmd.Flags().BoolVar(&remap, "remap", false, "also publish records of the same version with other content")
-	cmd.Flags().BoolVar(&all, "all", false, "select all that were not resubmitted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return c.resubmitSubcommand(cmd, false, "no rejected records selected: pass IDs, a filter (--kind, --reason, --run, "+
+		"--since, --until) or --all", func(ctx context.Context, cfg ingest.Config, deps ingest.Deps,
+		filter ingest.DeadLetterFilter) (res ingest.Resubmission, err error) {
+		cfg.Mapping, cfg.Remap = mapping, remap
+		err = c.withPublisher(ctx, cfg, deps, func(ctx context.Context, deps ingest.Deps) (err error) {
+			res, err = ingest.ResubmitRejected(ctx, cfg, deps, filter, record.Kind(as))
+			return err
+		})
+		return res, err
+	})
 }

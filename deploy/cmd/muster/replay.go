@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,7 @@ const replayAnswers = "answers"
 
 func (c *command) replayCommand() *cobra.Command {
 	var cfg replay.Config
-	var dropOld, abort, asJSON bool
+	var dropOld, abort bool
 	cmd := &cobra.Command{
 		Use:   "replay [TABLE... | answers]",
 		Short: "Rebuild read models from the topics, without downtime",
@@ -85,7 +84,7 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 			}
 			began := time.Now()
 			if slices.Equal(args, []string{replayAnswers}) {
-				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel,
+				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel.Logger,
 					func(ctx context.Context, set *suppress.Set) error {
 						report, err := replay.Answers(ctx, replay.Deps{
 							Deps:     project.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
@@ -94,7 +93,7 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 						if err != nil {
 							return err
 						}
-						if asJSON {
+						if wantsJSON(cmd) {
 							return printJSON(cmd, report)
 						}
 						_, err = fmt.Fprintf(out, "built the answers of %d accounts in %s\n",
@@ -104,7 +103,7 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 			}
 			cfg.Tables = args
 			var report replay.Report
-			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel,
+			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel.Logger,
 				func(ctx context.Context, set *suppress.Set) (err error) {
 					report, err = replay.Tables(ctx, cfg, replay.Deps{
 						Deps:     project.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set},
@@ -115,7 +114,7 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, report)
 			}
 			return printReplay(out, report, time.Since(began))
@@ -128,7 +127,7 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 		"discard an unfinished replay, and let projectors insert again if it paused them")
 	flags.String("cluster", "", "")
 	cobra.CheckErr(flags.MarkDeprecated("cluster", "the cluster is read from the tables"))
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("restart", "drop-old", "abort")
 	return cmd
 }
@@ -144,8 +143,7 @@ func dropReport(out io.Writer, verb string, tables []string, err error) error {
 }
 
 func printReplay(out io.Writer, report replay.Report, took time.Duration) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw,
+	tw := newTable(out,
 		"READ MODEL\tIDENTITIES BEFORE\tAFTER\tADDED\tNEWER\tFROM THE LIVE TABLE\tPARTITIONS EQUAL\tOLD TABLE")
 	for _, t := range report.Tables {
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d of %d\t%s\n", t.Table, t.Before, t.After, t.Added, t.Newer,

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"muster/deploy/status/page"
-	"muster/deploy/suppression"
+	"muster/deploy/erasure"
+	"muster/deploy/internal/status/page"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -46,7 +46,7 @@ type environment struct {
 	eraseWithin  time.Duration // --erase-within
 	noState      bool          // --no-state
 	// erased holds the suppression set.
-	erased *suppression.Follower
+	erased *erasure.Follower
 }
 
 // runnable is a service that `muster run` runs.
@@ -62,15 +62,14 @@ type runnable struct {
 	flushUsage http.HandlerFunc
 }
 
-// services returns the services that `muster run` can run.
-func services() []struct {
+// runService is a service that `muster run` can run.
+type runService struct {
 	name, about string
 	build       func(context.Context, environment) (runnable, error)
-} {
-	return []struct {
-		name, about string
-		build       func(context.Context, environment) (runnable, error)
-	}{
+}
+
+func services() []runService {
+	return []runService{
 		{"projector", "writes the read models; needs Kafka and ClickHouse", buildProjector},
 		{"query-api", "serves /v1 on --addr; needs Kafka and ClickHouse", buildQueryAPI},
 		{"ingest", "accepts records on --addr; needs Kafka", buildIngest},
@@ -180,7 +179,7 @@ func (c *command) environment(ctx context.Context, name, addr string) (environme
 	if err != nil {
 		return environment{}, err
 	}
-	erased, err := suppression.New(secret, kafka, tel.Logger)
+	erased, err := erasure.NewFollower(secret, kafka, tel.Logger)
 	if err != nil {
 		return environment{}, err
 	}

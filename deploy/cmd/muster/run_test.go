@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
-	"muster/deploy/topics"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/standalone"
 	"muster/ingest"
 	"muster/platform/broker/brokertest"
 	"muster/platform/polltest"
@@ -43,7 +43,7 @@ func TestRunIngest_StoresPushedVersionsInTheDataDirectory(t *testing.T) {
 		env, err := c.environment(t.Context(), "ingest", "127.0.0.1:0")
 		require.NoError(t, err)
 		env.noState = noState
-		require.NoError(t, topics.Ensure(t.Context(), env.kafka, 0, env.tel.Logger))
+		require.NoError(t, standalone.EnsureTopics(t.Context(), env.kafka, 0, env.tel.Logger))
 		ctx, cancel := context.WithCancel(t.Context())
 		unit, err := buildIngest(ctx, env)
 		require.NoError(t, err)

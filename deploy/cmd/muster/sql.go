@@ -14,7 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/analyst"
+	"muster/deploy/internal/analyst"
+	"muster/platform/atomicfile"
 	"muster/platform/clickhouse"
 	"muster/platform/console"
 	"muster/schemas/readmodel"
@@ -52,7 +53,7 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
   muster sql --format csv --output people.csv "SELECT * FROM people"`,
 		GroupID: "data",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := c.analystClient(own)
 			if err != nil {
 				return err
@@ -61,46 +62,21 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 			if long, ok := formats()[format]; ok {
 				name = long
 			}
-			out := cmd.OutOrStdout()
-			if output != "" {
-				f, err := newFile(output)
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, f.close(err == nil)) }()
-				out = f
-			}
-			ask := func(cell analyst.Cell) error {
-				if cell.Title != "" {
-					fmt.Fprintf(out, "\n%s\n\n", cell.Title)
-				}
-				if err := client.Query(cmd.Context(), cell.Statement, name, nil, out); err != nil {
-					return partlyError{explainError(err)}
-				}
-				return nil
-			}
-			switch {
-			case len(args) == 1 && file != "":
-				return errors.New("a statement and --file are mutually exclusive")
-			case len(args) == 1:
-				return ask(analyst.Cell{Statement: strings.TrimSuffix(strings.TrimSpace(args[0]), ";")})
-			case file != "":
-				text, err := os.ReadFile(file)
-				if err != nil {
-					return fmt.Errorf("read the statements: %w", err)
-				}
-				cells := analyst.Cells(file, string(text))
-				if len(cells) == 0 {
-					return fmt.Errorf("%s contains no statement", file)
-				}
-				for _, cell := range cells {
-					if err := ask(cell); err != nil {
-						return err
+			run := func(out io.Writer) error {
+				return c.runStatements(cmd, args, file, func(cell analyst.Cell) error {
+					if cell.Title != "" {
+						fmt.Fprintf(out, "\n%s\n\n", cell.Title)
 					}
-				}
-				return nil
+					if err := client.Query(cmd.Context(), cell.Statement, name, nil, out); err != nil {
+						return partlyError{explainError(err)}
+					}
+					return nil
+				})
 			}
-			return c.runPrompt(cmd, ask)
+			if output != "" {
+				return atomicfile.Write(output, run)
+			}
+			return run(cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
@@ -110,6 +86,32 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 	flags.StringVar(&output, "output", "", "output file (default: standard output)")
 	flags.BoolVar(&own, "own-user", false, "run as the services' user, without the analyst limits; still read-only")
 	return cmd
+}
+
+// runStatements calls ask with the statement of the argument, else with those of a file, else of standard input.
+func (c *command) runStatements(cmd *cobra.Command, args []string, file string, ask func(analyst.Cell) error) error {
+	switch {
+	case len(args) == 1 && file != "":
+		return errors.New("a statement and --file are mutually exclusive")
+	case len(args) == 1:
+		return ask(analyst.Cell{Statement: strings.TrimSuffix(strings.TrimSpace(args[0]), ";")})
+	case file == "":
+		return c.runPrompt(cmd, ask)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the statements: %w", err)
+	}
+	cells := analyst.Cells(file, string(text))
+	if len(cells) == 0 {
+		return fmt.Errorf("%s contains no statement", file)
+	}
+	for _, cell := range cells {
+		if err := ask(cell); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var (
@@ -269,45 +271,16 @@ Views: ` + strings.Join(readmodel.ViewNames(), ", ") + `.`,
 	return cmd
 }
 
-func exportView(ctx context.Context, client *analyst.Client, view, where, path string) (err error) {
+func exportView(ctx context.Context, client *analyst.Client, view, where, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	f, err := newFile(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.close(err == nil)) }()
 	statement := "SELECT * FROM " + view
 	if where != "" {
 		statement += " WHERE (" + where + "\n)"
 	}
-	return client.Query(ctx, statement, "Parquet",
-		map[string]string{"output_format_parquet_compression_method": "zstd"}, f)
-}
-
-// atomicFile is a file that appears when it is complete.
-type atomicFile struct {
-	*os.File
-	path string
-}
-
-func newFile(path string) (*atomicFile, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return nil, err
-	}
-	return &atomicFile{f, path}, nil
-}
-
-// close closes the file. If complete, it is moved to its path, else removed.
-func (f *atomicFile) close(whole bool) error {
-	err := f.Close()
-	if whole && err == nil {
-		err = os.Rename(f.Name(), f.path)
-	}
-	if !whole || err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.Write(path, func(w io.Writer) error {
+		return client.Query(ctx, statement, "Parquet",
+			map[string]string{"output_format_parquet_compression_method": "zstd"}, w)
+	})
 }

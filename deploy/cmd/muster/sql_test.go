@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/platform/tlsclient/tlstest"
 )
 

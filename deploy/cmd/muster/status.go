@@ -2,20 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
-	"muster/deploy/status"
-	"muster/platform/clickhouse"
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/status"
 	"muster/projector"
 )
 
 func (c *command) statusCommand() *cobra.Command {
-	var wait, asJSON bool
+	var wait bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -44,48 +43,34 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 			if src.Kafka, err = c.kafka(); err != nil {
 				return err
 			}
-			store, err := c.clickHouse()
-			if err != nil {
-				return err
-			}
-			if src.ClickHouse, err = clickhouse.Open(ctx, store); err != nil {
-				return err
-			}
-			defer func() { _ = src.ClickHouse.Close() }()
-			if wait {
-				waiting, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("--timeout of %s passed", timeout))
-				defer cancel()
-				if err := status.Wait(waiting, src, nil); err != nil {
+			return c.withReadModels(ctx, func(conn driver.Conn) error {
+				src.ClickHouse = conn
+				if wait {
+					waiting, cancel := context.WithTimeoutCause(ctx, timeout,
+						fmt.Errorf("--timeout of %s passed", timeout))
+					defer cancel()
+					if err := status.Wait(waiting, src, nil); err != nil {
+						return err
+					}
+				}
+				st, err := status.Read(ctx, src)
+				if err != nil {
 					return err
 				}
-			}
-			st, err := status.Read(ctx, src)
-			if err != nil {
+				if wantsJSON(cmd) {
+					err = printJSON(cmd, st)
+				} else {
+					err = st.WriteText(cmd.OutOrStdout())
+				}
+				if failed := st.Err(); err == nil && failed != nil {
+					return partlyError{failed}
+				}
 				return err
-			}
-			if asJSON {
-				err = printJSON(cmd, st)
-			} else {
-				err = st.WriteText(cmd.OutOrStdout())
-			}
-			if err != nil {
-				return err
-			}
-			if err := st.Err(); err != nil {
-				return partlyError{err}
-			}
-			return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until everything published so far is visible")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "maximum duration of --wait")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
-
-// partlyError is the error of a command that did its work with failures. Its exit status is 1.
-type partlyError struct{ error }
-
-func (partlyError) ExitCode() int { return 1 }
-
-func (e partlyError) Unwrap() error { return errors.Unwrap(e.error) }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/standalone"
+	"muster/deploy/internal/standalone"
 )
 
 func (c *command) stopCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/standalone"
+	"muster/deploy/internal/standalone"
 )
 
 // The process ID in the lock file is from the owner's PID namespace, and may be another process here.

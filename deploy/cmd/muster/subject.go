@@ -6,20 +6,16 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/subject"
+	"muster/deploy/erasure"
 	"muster/platform/console"
 	"muster/schemas/event"
 	"muster/schemas/suppress"
 )
-
-// errNothingHeld reports that no data was found. Its exit status is 1.
-var errNothingHeld = errors.New("no data found for these identifiers")
 
 func (c *command) subjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -33,8 +29,7 @@ func (c *command) subjectCommand() *cobra.Command {
 }
 
 func (c *command) subjectShow() *cobra.Command {
-	var opts subject.Options
-	var asJSON bool
+	var opts erasure.ReportLimits
 	cmd := &cobra.Command{
 		Use:   "show TYPE=VALUE...",
 		Short: "Show stored data about a person, its sources and recipients",
@@ -55,20 +50,12 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
   muster subject show codehost_username=ada user_id=42 --json > ada.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			identifiers, err := parseIdentifiers(args)
+			identifiers, err := erasure.ParseIdentifiers(args)
 			if err != nil {
 				return err
 			}
 			if opts.Rows < 1 || opts.Rows > maxListed || opts.Messages < 0 || opts.Messages > maxListed {
 				return fmt.Errorf("invalid limit: want --rows 1 to %d, --messages 0 to %d", maxListed, maxListed)
-			}
-			tel, err := c.telemetry(cmd.Context(), "subject")
-			if err != nil {
-				return err
-			}
-			kafka, err := c.kafka()
-			if err != nil {
-				return err
 			}
 			secret, err := c.rootSecret()
 			if err != nil {
@@ -79,20 +66,19 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 				return err
 			}
 			// With another root secret no ledger entry would match; withOurs detects that.
-			return c.withOurs(cmd.Context(), kafka, tel, func(ctx context.Context, _ *suppress.Set) error {
+			return c.withOurs(cmd.Context(), "subject", func(ctx context.Context, s session) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) error {
-					r, err := subject.Show(ctx, subject.Source{Conn: conn, Bus: kafka, LedgerKey: key},
-						identifiers, opts)
+					r, err := erasure.FindSubject(ctx, erasure.Source{Conn: conn, Bus: s.kafka}, key, identifiers, opts)
 					if err != nil {
 						return err
 					}
-					if asJSON {
+					if wantsJSON(cmd) {
 						err = printJSON(cmd, r)
 					} else {
 						err = printSubject(cmd.OutOrStdout(), r)
 					}
 					if err == nil && r.Held() == 0 && r.Calls == 0 {
-						return partlyError{errNothingHeld}
+						return partlyError{errors.New("no data found for these identifiers")}
 					}
 					return err
 				})
@@ -103,13 +89,12 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 		"maximum number of rows to list per table, and of calls; all are counted")
 	cmd.Flags().IntVar(&opts.Messages, "messages", 500,
 		"maximum number of messages to read for the file and line of rows")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the content of rows")
+	cmd.Flags().Bool("json", false, "print JSON, with the content of rows")
 	return cmd
 }
 
-func printSubject(out io.Writer, r *subject.Report) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "ACCOUNT\tID\tUSERNAMES\tFOUND BY")
+func printSubject(out io.Writer, r *erasure.SubjectReport) error {
+	tw := newTable(out, "ACCOUNT\tID\tUSERNAMES\tFOUND BY")
 	for _, a := range r.Accounts {
 		by := "identifier"
 		if a.Linked {
@@ -147,12 +132,12 @@ func printSubject(out io.Writer, r *subject.Report) error {
 	return nil
 }
 
-func placeOf(m subject.Message) string {
+func placeOf(m erasure.SourceMessage) string {
 	return fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)
 }
 
 // originOf formats the source location of a message's record.
-func originOf(m subject.Message) string {
+func originOf(m erasure.SourceMessage) string {
 	switch {
 	case m.Gone:
 		return "(no longer in the log)"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/standalone"
+	"muster/deploy/internal/standalone"
 	"muster/platform/console"
 	queryapi "muster/query-api"
 )

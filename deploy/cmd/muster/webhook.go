@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"muster/deploy/instance"
+	"muster/deploy/internal/instance"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	queryapi "muster/query-api"
@@ -83,15 +82,11 @@ func (c *command) accountWebhookSecret() *cobra.Command {
 }
 
 func (c *command) operator(ctx context.Context) (*webhook.Operator, error) {
-	tel, err := c.telemetry(ctx, "webhook")
+	s, err := c.session(ctx, "webhook")
 	if err != nil {
 		return nil, err
 	}
-	kafka, err := c.kafka()
-	if err != nil {
-		return nil, err
-	}
-	return webhook.NewOperator(webhook.OperatorConfig{Bus: kafka, Logger: tel.Logger}), nil
+	return webhook.NewOperator(webhook.OperatorConfig{Bus: s.kafka, Logger: s.tel.Logger}), nil
 }
 
 // clickHouse returns the ClickHouse server of CLICKHOUSE_DSN, else of the running instance. It needs no brokers.
@@ -127,7 +122,6 @@ func (c *command) withReadModels(ctx context.Context, do func(driver.Conn) error
 func (c *command) webhookList() *cobra.Command {
 	var f readmodel.WebhookFilter
 	var status string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List deliveries with their last attempt, newest first",
@@ -151,7 +145,7 @@ func (c *command) webhookList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, list)
 				}
 				return printAttempts(cmd, list)
@@ -162,13 +156,12 @@ func (c *command) webhookList() *cobra.Command {
 	cmd.Flags().StringVar(&f.Endpoint, "endpoint", "", "only to this endpoint (ID)")
 	cmd.Flags().StringVar(&status, "status", "", "only with this status: pending, delivered or dead")
 	cmd.Flags().IntVar(&f.Limit, "limit", 50, "maximum number to list")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
 func printAttempts(cmd *cobra.Command, list []event.WebhookAttempt) error {
-	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "AT\tDELIVERY\tATTEMPT\tSTATUS\tHTTP\tERROR\tTOOK\tNEXT\tADDRESS")
+	tw := newTable(cmd.OutOrStdout(), "AT\tDELIVERY\tATTEMPT\tSTATUS\tHTTP\tERROR\tTOOK\tNEXT\tADDRESS")
 	for i := range list {
 		a := &list[i]
 		next := "-"
@@ -187,19 +180,11 @@ func printAttempts(cmd *cobra.Command, list []event.WebhookAttempt) error {
 	return tw.Flush()
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 // errNoDelivery reports that the read model has no attempt of a delivery.
 var errNoDelivery = errors.New("no attempt of this delivery found yet; `muster webhook list` lists deliveries")
 
 func (c *command) webhookShow() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "show DELIVERY",
 		Short: "Show every attempt of a delivery",
 		Args:  cobra.ExactArgs(1),
@@ -213,7 +198,7 @@ func (c *command) webhookShow() *cobra.Command {
 				if len(list) == 0 {
 					return fmt.Errorf("%s: %w", args[0], errNoDelivery)
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, list)
 				}
 				last := &list[len(list)-1]
@@ -230,9 +215,7 @@ func (c *command) webhookShow() *cobra.Command {
 				return nil
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 func (c *command) webhookResend() *cobra.Command {
@@ -273,7 +256,6 @@ task topic, which retains it for seven days.`,
 
 func (c *command) webhookTest() *cobra.Command {
 	var timeout time.Duration
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test ORGANIZATION URL",
 		Short: "Send a small signed delivery and show the outcome",
@@ -298,28 +280,21 @@ Exit status: 0 delivered; 1 not delivered; 2 no attempt was made.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if wantsJSON(cmd) {
 				err = printJSON(cmd, attempt)
 			} else {
 				err = printAttempts(cmd, []event.WebhookAttempt{attempt})
 			}
 			if err == nil && attempt.Status != event.WebhookDelivered {
-				return undelivered{deliveryHint(&attempt)}
+				return partlyError{errors.New(deliveryHint(&attempt))}
 			}
 			return err
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "maximum time to wait for the attempt")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
-
-// undelivered is the error of a failed test delivery. Its exit status is 1.
-type undelivered struct{ hint string }
-
-func (e undelivered) Error() string { return e.hint }
-
-func (undelivered) ExitCode() int { return 1 }
 
 // deliveryHint explains how to fix the cause of a failed delivery, and whether it will be retried.
 func deliveryHint(a *event.WebhookAttempt) string {

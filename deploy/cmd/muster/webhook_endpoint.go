@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -35,7 +34,6 @@ type endpointView struct {
 
 func (c *command) webhookEndpointList() *cobra.Command {
 	f := readmodel.WebhookFilter{}
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List stopped, failing and recently used endpoints",
@@ -61,11 +59,11 @@ func (c *command) webhookEndpointList() *cobra.Command {
 				return err
 			}
 			views := endpointViews(states, used, f.Organization, time.Now())
-			if asJSON {
+			if wantsJSON(cmd) {
 				return printJSON(cmd, views)
 			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(tw, "ENDPOINT\tSTATE\tPENDING\tATTEMPTS\tDELIVERED\tDEAD\tLAST ERROR\tORGANIZATION\tADDRESS")
+			tw := newTable(cmd.OutOrStdout(),
+				"ENDPOINT\tSTATE\tPENDING\tATTEMPTS\tDELIVERED\tDEAD\tLAST ERROR\tORGANIZATION\tADDRESS")
 			for _, v := range views {
 				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.EndpointID, v.State, v.Pending, v.Attempts,
 					v.Delivered, v.Dead,
@@ -76,7 +74,7 @@ func (c *command) webhookEndpointList() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.Organization, "organization", "", "only of this organization (ID or name)")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of recently used endpoints")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"muster/schemas/event"
-	"muster/schemas/suppress"
 	webhook "muster/webhook-sender"
 )
 
@@ -19,14 +17,6 @@ func (c *command) withSecrets(cmd *cobra.Command, idOrName string,
 	do func(s *webhook.Secrets, organization string) error) error {
 	ctx := cmd.Context()
 	organization, err := c.organizationID(ctx, idOrName)
-	if err != nil {
-		return err
-	}
-	tel, err := c.telemetry(ctx, "webhook")
-	if err != nil {
-		return err
-	}
-	kafka, err := c.kafka()
 	if err != nil {
 		return err
 	}
@@ -39,19 +29,19 @@ func (c *command) withSecrets(cmd *cobra.Command, idOrName string,
 		return err
 	}
 	// With another root secret the sender could not decrypt what is stored; withOurs detects that.
-	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, _ *suppress.Set) (err error) {
-		s, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: kafka, Key: key, Logger: tel.Logger})
+	return c.withOurs(ctx, "webhook", func(ctx context.Context, s session) (err error) {
+		secrets, err := webhook.OpenSecrets(ctx,
+			webhook.SecretsConfig{Bus: s.kafka, Key: key, Logger: s.tel.Logger})
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.Close()) }()
-		return do(s, organization)
+		defer func() { err = errors.Join(err, secrets.Close()) }()
+		return do(secrets, organization)
 	})
 }
 
 func (c *command) webhookSecretCreate() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   "create ORGANIZATION",
 		Short: "Create the first secret of an organization",
 		Args:  cobra.ExactArgs(1),
@@ -66,16 +56,14 @@ func (c *command) webhookSecretCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printSecret(cmd, made, asJSON)
+				return printSecret(cmd, made)
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }
 
 func (c *command) webhookSecretRotate() *cobra.Command {
-	var asJSON, now bool
+	var now bool
 	var overlap time.Duration
 	cmd := &cobra.Command{
 		Use:   "rotate ORGANIZATION",
@@ -93,19 +81,19 @@ func (c *command) webhookSecretRotate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printSecret(cmd, made, asJSON)
+				return printSecret(cmd, made)
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour,
 		"how long deliveries are also signed with the old secret")
 	cmd.Flags().BoolVar(&now, "now", false, "revoke the old secrets immediately, as after a leak")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd)
 	return cmd
 }
 
-func printSecret(cmd *cobra.Command, s webhook.Secret, asJSON bool) error {
-	if asJSON {
+func printSecret(cmd *cobra.Command, s webhook.Secret) error {
+	if wantsJSON(cmd) {
 		return printJSON(cmd, s)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(),
@@ -114,8 +102,7 @@ func printSecret(cmd *cobra.Command, s webhook.Secret, asJSON bool) error {
 }
 
 func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return addJSONFlag(&cobra.Command{
 		Use:   verb + " ORGANIZATION",
 		Short: short,
 		Args:  cobra.ExactArgs(1),
@@ -125,7 +112,7 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				if wantsJSON(cmd) {
 					return printJSON(cmd, list)
 				}
 				if len(list) == 0 {
@@ -133,8 +120,7 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 						"The organization has no webhook secret, so nothing is sent: create one with `muster "+
 							"webhook secret create "+organization+"`.")
 				}
-				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")
+				tw := newTable(cmd.OutOrStdout(), "SECRET\tSTATE\tCREATED\tVALUE")
 				for _, v := range list {
 					state := "valid"
 					switch {
@@ -148,7 +134,5 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 				return tw.Flush()
 			})
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	})
 }

@@ -4,4 +4,7 @@
 // It uses the redis-server in the PATH. If there is none, it downloads Debian's packages with
 // apt-get, once, and unpacks them into the user cache directory, which needs no root. If that
 // fails, too, Start fails the test.
+//
+// Its own tests, with the build tag redis, run the conformance suites of all state shared by replicas against such a
+// server, and kill it: make test-redis.
 package redistest

@@ -1,0 +1,139 @@
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/platform/atomicfile"
+	"muster/platform/bus"
+)
+
+// FileName is the name of the instance file in a data directory.
+const FileName = "standalone.json"
+
+// Instance has the addresses and credentials of a running muster. The file has mode 0600, since it contains secrets.
+type Instance struct {
+	// BaseURL is the URL of the HTTP API, without /v1.
+	BaseURL string `json:"base_url"`
+	// APIKey belongs to an organization on the development plan.
+	APIKey string `json:"api_key"`
+	// OperatorToken authorizes HTTP push and the operators' endpoints.
+	OperatorToken string `json:"operator_token"`
+	// IngestURL is the URL of HTTP push.
+	IngestURL string `json:"ingest_url"`
+	// AdminURL is the URL of metrics, health and readiness.
+	AdminURL string `json:"admin_url"`
+	// Kafka is the comma-separated list of broker addresses.
+	Kafka string `json:"kafka"`
+	// KafkaUser and KafkaPassword are the SCRAM-SHA-256 credentials of the embedded broker; empty for external
+	// brokers.
+	KafkaUser     string `json:"kafka_user,omitempty"`
+	KafkaPassword string `json:"kafka_password,omitempty"`
+	// ClickHouseURL is the URL of the HTTP interface, with the credentials of the service user and the database of the
+	// read models.
+	ClickHouseURL string `json:"clickhouse_url"`
+	// PID is the ID of the serving process.
+	PID int `json:"pid"`
+}
+
+// ErrNotRunning reports that no instance serves a data directory.
+var ErrNotRunning = errors.New("no running muster")
+
+// Read returns what the last `muster up` wrote to the instance file of a data directory, whether it still runs or not.
+// The error wraps fs.ErrNotExist if there is no file.
+func Read(dataDir string) (Instance, error) {
+	var in Instance
+	path := filepath.Join(dataDir, FileName)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return in, fmt.Errorf("read the instance file: %w", err)
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return in, fmt.Errorf("read the instance file %s: %w", path, err)
+	}
+	return in, nil
+}
+
+// Find returns the addresses of the instance of a data directory. The environment variables KAFKA_BROKERS,
+// CLICKHOUSE_DSN, MUSTER_ADMIN_URL, MUSTER_BASE_URL and MUSTER_OPERATOR_TOKEN override the file. It returns
+// ErrNotRunning if neither the file of a running process nor the environment has the brokers and ClickHouse.
+func Find(dataDir string, getenv func(string) string) (Instance, error) {
+	in, err := Read(dataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		in = Instance{}
+	case err != nil:
+		return in, err
+	case !Alive(in.PID):
+		in = Instance{}
+	}
+	for name, field := range map[string]*string{
+		"KAFKA_BROKERS":         &in.Kafka,
+		"CLICKHOUSE_DSN":        &in.ClickHouseURL,
+		"MUSTER_ADMIN_URL":      &in.AdminURL,
+		"MUSTER_BASE_URL":       &in.BaseURL,
+		"MUSTER_OPERATOR_TOKEN": &in.OperatorToken,
+	} {
+		if v := strings.TrimSpace(getenv(name)); v != "" {
+			*field = v
+		}
+	}
+	if strings.TrimSpace(getenv("KAFKA_BROKERS")) != "" {
+		in.KafkaUser, in.KafkaPassword = "", "" // not for external brokers
+	}
+	if in.Kafka == "" || in.ClickHouseURL == "" {
+		return in, fmt.Errorf("%w at data directory %q: start one with `muster up --data-dir %s`, "+
+			"set --data-dir to another directory, or set KAFKA_BROKERS and CLICKHOUSE_DSN", ErrNotRunning,
+			dataDir, dataDir)
+	}
+	return in, nil
+}
+
+// Bus returns the configuration of the instance's brokers. For external brokers, the instance has only the addresses;
+// env has the rest.
+func (in Instance) Bus(env bus.Config) (bus.Config, error) {
+	env.Brokers = strings.Split(in.Kafka, ",")
+	if in.KafkaUser == "" {
+		return env, nil
+	}
+	env.TLS = nil // the embedded broker has no TLS
+	var err error
+	if env.SASL, err = bus.SCRAM(in.KafkaUser, in.KafkaPassword); err != nil {
+		return env, fmt.Errorf("connect to the instance's broker: %w", err)
+	}
+	return env, nil
+}
+
+// Write writes the instance file of a data directory, atomically and with mode 0600.
+func Write(dataDir string, in Instance) error {
+	raw, err := json.Marshal(in, jsontext.WithIndent("  "))
+	if err != nil {
+		return fmt.Errorf("encode the instance file: %w", err)
+	}
+	err = atomicfile.Write(filepath.Join(dataDir, FileName), func(w io.Writer) error {
+		_, err := w.Write(append(raw, '\n'))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write the instance file: %w", err)
+	}
+	return nil
+}
+
+// Alive reports whether a process with this ID runs.
+func Alive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}

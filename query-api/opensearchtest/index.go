@@ -1,0 +1,203 @@
+package opensearchtest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// mapping is the search document of rulings.md (Search): text with .keyword, arrays of objects nested and included in
+// root, nothing else searchable.
+//
+//go:embed mapping.json
+var mapping []byte
+
+// bulkBytes is the maximum size of a bulk request.
+const bulkBytes = 4 << 20
+
+// Make creates an empty index and replaces an existing one. The settings are one shard, no replicas and no caches; add
+// has additional or different settings by name.
+func (n *Node) Make(ctx context.Context, name string, add map[string]any) error {
+	if err := n.Do(ctx, http.MethodDelete, "/"+name+"?ignore_unavailable=true", nil, nil); err != nil {
+		return fmt.Errorf("remove index: %w", err)
+	}
+	var body struct {
+		Settings struct {
+			Index map[string]any `json:"index"`
+		} `json:"settings"`
+		Mappings jsontext.Value `json:"mappings"`
+	}
+	if err := json.Unmarshal(mapping, &body); err != nil {
+		return fmt.Errorf("create index: %w", err)
+	}
+	maps.Copy(body.Settings.Index, add)
+	raw, err := json.Marshal(body, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("create index: %w", err)
+	}
+	if err := n.Do(ctx, http.MethodPut, "/"+name, raw, nil); err != nil {
+		return fmt.Errorf("create index: %w", err)
+	}
+	return nil
+}
+
+// Index creates an index of documents, each a JSON object whose member profile_id becomes its _id, and replaces an
+// existing one. All are in one segment, so that deleted documents do not affect statistics.
+func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
+	if err := n.Make(ctx, name, nil); err != nil {
+		return err
+	}
+	if err := n.Add(ctx, name, documents); err != nil {
+		return err
+	}
+	return n.Merge(ctx, name)
+}
+
+// Add indexes documents, each a JSON object with the member profile_id.
+func (n *Node) Add(ctx context.Context, name string, documents [][]byte) error {
+	var b bytes.Buffer
+	flush := func() error {
+		if b.Len() == 0 {
+			return nil
+		}
+		var res struct {
+			Errors bool           `json:"errors"`
+			Items  jsontext.Value `json:"items"`
+		}
+		if err := n.Do(ctx, http.MethodPost, "/"+name+"/_bulk", b.Bytes(), &res); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+		if res.Errors {
+			return fmt.Errorf("index: %.600s", res.Items)
+		}
+		b.Reset()
+		return nil
+	}
+	for _, d := range documents {
+		var id struct {
+			ProfileID string `json:"profile_id"`
+		}
+		if err := json.Unmarshal(d, &id); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+		fmt.Fprintf(&b, "{\"index\":{\"_id\":%s}}\n%s\n", strconv.Quote(id.ProfileID), d)
+		if b.Len() > bulkBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// Merge merges all documents into one searchable segment.
+func (n *Node) Merge(ctx context.Context, name string) error {
+	for _, action := range []string{"/_refresh", "/_forcemerge?max_num_segments=1", "/_refresh"} {
+		if err := n.Do(ctx, http.MethodPost, "/"+name+action, nil, nil); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+	}
+	return nil
+}
+
+// Hit is a document that matched a query.
+type Hit struct {
+	ID    string
+	Score *float64         // nil if the query does not sort by score
+	Sort  []jsontext.Value // values of the query's sort keys
+	Inner map[string]Inner // inner_hits by name
+}
+
+// Inner is the matching elements of a nested path.
+type Inner struct {
+	Total   int
+	Offsets []int // positions in the array of the document
+	Scores  []*float64
+	Sorts   [][]jsontext.Value // values of the sort keys
+	Sources []jsontext.Value   // their _source, nil if excluded
+}
+
+// Result is a search response.
+type Result struct {
+	Total int
+	Hits  []Hit
+}
+
+// Search runs a request body and returns all hits up to its size. The total is exact.
+func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, error) {
+	type hits struct {
+		Total struct {
+			Value int `json:"value"`
+		} `json:"total"`
+		Hits []struct {
+			ID     string           `json:"_id"`
+			Score  *float64         `json:"_score"`
+			Sort   []jsontext.Value `json:"sort"`
+			Source jsontext.Value   `json:"_source"`
+			Nested struct {
+				Offset int `json:"offset"`
+			} `json:"_nested"`
+			Inner map[string]struct {
+				Hits jsontext.Value `json:"hits"`
+			} `json:"inner_hits"`
+		} `json:"hits"`
+	}
+	var res struct {
+		Hits hits `json:"hits"`
+	}
+	if err := n.Do(ctx, http.MethodPost, "/"+index+"/_search?track_total_hits=true&request_cache=false&_source=false",
+		body, &res); err != nil {
+		return Result{}, err
+	}
+	out := Result{Total: res.Hits.Total.Value, Hits: make([]Hit, 0, len(res.Hits.Hits))}
+	for _, h := range res.Hits.Hits {
+		hit := Hit{ID: h.ID, Score: h.Score, Sort: h.Sort}
+		for name, raw := range h.Inner {
+			var in hits
+			if err := json.Unmarshal(raw.Hits, &in); err != nil {
+				return Result{}, fmt.Errorf("opensearch: inner hits: %w", err)
+			}
+			inner := Inner{Total: in.Total.Value}
+			for _, e := range in.Hits {
+				inner.Offsets = append(inner.Offsets, e.Nested.Offset)
+				inner.Scores = append(inner.Scores, e.Score)
+				inner.Sorts = append(inner.Sorts, e.Sort)
+				inner.Sources = append(inner.Sources, e.Source)
+			}
+			if hit.Inner == nil {
+				hit.Inner = map[string]Inner{}
+			}
+			hit.Inner[name] = inner
+		}
+		out.Hits = append(out.Hits, hit)
+	}
+	return out, nil
+}
+
+// Tokens returns the tokens of an analyzed text.
+func (n *Node) Tokens(ctx context.Context, analyzer string, texts ...string) ([]Token, error) {
+	body, err := json.Marshal(map[string]any{"analyzer": analyzer, "text": texts})
+	if err != nil {
+		return nil, fmt.Errorf("opensearch: %w", err)
+	}
+	var res struct {
+		Tokens []Token `json:"tokens"`
+	}
+	if err := n.Do(ctx, http.MethodPost, "/_analyze", body, &res); err != nil {
+		return nil, err
+	}
+	return res.Tokens, nil
+}
+
+// Token is a token of an analyzed text.
+type Token struct {
+	Text     string `json:"token"`
+	Position int    `json:"position"`
+}
