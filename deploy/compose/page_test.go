@@ -54,7 +54,7 @@ func TestComposePage_NamesWhatTheFileHas(t *testing.T) {
 	}
 	read(t, "compose.yaml", &file)
 
-	rows := rowsOf(t, string(raw), "What it starts")
+	rows := rowsOf(t, string(raw), "Containers")
 	require.Len(t, rows, len(file.Services))
 	for _, row := range rows {
 		s, ok := file.Services[code(row[0])]

@@ -17,7 +17,7 @@ func TestDocs_SystemdPageNamesWhatTheUnitHas(t *testing.T) {
 		return string(raw)
 	}
 	page, unit := read("docs", "systemd.md"), read("packages", "files", "muster.service")
-	_, table, ok := strings.Cut(page, "\n## The unit\n")
+	_, table, ok := strings.Cut(page, "\n## Unit settings\n")
 	require.True(t, ok)
 	span := regexp.MustCompile("`([^`]+)`")
 	checked := 0
