@@ -72,7 +72,9 @@ func TestComposePage_NamesWhatTheFileHas(t *testing.T) {
 		require.Equal(t, volume, code(row[3]), row[0])
 	}
 	require.Contains(t, string(raw), "-v "+file.Name+"_$volume:")
-	for volume := range strings.FieldsSeq(regexp.MustCompile(`for volume in ([a-z -]+);`).FindStringSubmatch(string(raw))[1]) {
+	backedUp := regexp.MustCompile(`for volume in ([a-z -]+);`).FindStringSubmatch(string(raw))
+	require.NotNil(t, backedUp)
+	for volume := range strings.FieldsSeq(backedUp[1]) {
 		require.Contains(t, file.Volumes, volume)
 	}
 
@@ -80,12 +82,11 @@ func TestComposePage_NamesWhatTheFileHas(t *testing.T) {
 	for _, row := range rowsOf(t, string(raw), "Configuration") {
 		variable, byDefault := code(row[0]), code(row[1])
 		documented = append(documented, variable)
-		switch {
-		case row[1] == "required":
-			require.Contains(t, string(source), "${"+variable+":?")
-		default:
-			require.Contains(t, string(source), "${"+variable+":-"+byDefault+"}")
+		want := "${" + variable + ":-" + byDefault + "}"
+		if row[1] == "required" {
+			want = "${" + variable + ":?"
 		}
+		require.Contains(t, string(source), want)
 	}
 	for _, m := range regexp.MustCompile(`\$\{(\w+):`).FindAllStringSubmatch(string(source), -1) {
 		used = append(used, m[1])

@@ -141,10 +141,10 @@ func (s *fieldSchema) limits() string {
 	case s.Minimum != nil:
 		out = append(out, fmt.Sprintf("at least %g", *s.Minimum))
 	}
-	switch {
-	case s.Pattern == notBlank:
+	switch s.Pattern {
+	case notBlank:
 		out = append(out, "not blank")
-	case s.Pattern == "^[0-9A-Fa-f]{64}$":
+	case "^[0-9A-Fa-f]{64}$":
 		out = append(out, "64 hexadecimal digits")
 	}
 	if s.MaxLength > 0 {
