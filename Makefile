@@ -106,6 +106,10 @@ test-clients: engine ## the TypeScript client is generated anew and built; the e
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
 
+.PHONY: test-connect
+test-connect: engine ## the code of connect.md with clickhouse-connect, DuckDB, the JDBC driver and clickhouse-go (needs Python, Java 17 and Maven)
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags connect -run TestConnect_ ./deploy/e2e $(TESTFLAGS)
+
 bench: build ## measure against named alternatives (PARTS="enrich footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)

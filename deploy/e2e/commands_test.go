@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,9 @@ func testedElsewhere() map[string]string {
 		"deploy/docs/upgrade.md sh": "TestUpgradePage",
 		"deploy/docs/clients.md sh": "TestClientsPage",
 		"deploy/docs/clients.md go": "TestClientsPage",
+		// TestConnect_ToolsReadTheViews is run by `make test-connect`.
+		"deploy/docs/connect.md python": "TestConnect_ToolsReadTheViews",
+		"deploy/docs/connect.md java":   "TestConnect_ToolsReadTheViews",
 	}
 	for _, page := range snippetPages() {
 		for _, language := range []string{"python", "js", "go"} {
@@ -332,6 +336,10 @@ func (w *workshop) preparePage(t *testing.T, page string) {
 		organization, key := w.organization(t)
 		w.replace = append(w.replace, "ORGANIZATION", organization, "KEY_ID", key)
 		w.file(t, "accounts.yaml", firstBlock(t, page, "yaml"))
+	case "deploy/docs/connect.md":
+		at, err := url.Parse(w.p.ClickHouseURL)
+		require.NoError(t, err)
+		w.replace = append(w.replace, "127.0.0.1:8123", at.Host)
 	case "deploy/docs/csv.md":
 		// No row is a record before the mapping is written, and the exit status says so.
 		const rejected = "muster ingest network-person contacts.csv --dry-run"

@@ -15,6 +15,7 @@ import (
 	"muster/deploy/erasure"
 	"muster/ingest"
 	"muster/platform/bus"
+	erasing "muster/projector/erasure"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"

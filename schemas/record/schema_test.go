@@ -75,13 +75,13 @@ func kindSchemas() map[record.Kind]kindSchema {
 			enums: map[string][]string{"account_type": {"personal", "business", "government"}},
 		},
 		record.KindAccountLink: {title: "Two accounts that belong to one person", body: record.AccountLink{},
-			texts: map[string]string{"source": "Identity: who states it."}},
+			texts: map[string]string{"source": "Identity: the source that states it."}},
 		record.KindErasure: {
 			title: "An erasure request", body: record.Erasure{},
 			enums: map[string][]string{"scope": {"all", "codehost", "network"}},
 			texts: map[string]string{
-				"scope":        "Whose records are meant: all, which is the default, or those of one webset.",
-				"requested_by": "Who asked.", "note": "Where the request is filed.",
+				"scope":        "Records to erase: all, which is the default, or those of one webset.",
+				"requested_by": "The person or authority that asked.", "note": "Reference to the request's file.",
 			},
 		},
 		record.KindCodehostList: {
@@ -131,10 +131,13 @@ func schemaOf(d record.Definition, k kindSchema) object {
 	if d.Kind == record.KindCodehostPerson {
 		repo, commit := propertiesOf(reflect.TypeFor[record.CodehostRepo]()),
 			propertiesOf(reflect.TypeFor[record.CodehostCommit]())
-		repo["id"] = object{"type": "integer", "minimum": 0}
-		commit["sha"] = object{"type": "string", "pattern": notBlank, "maxLength": identityLength}
-		repo["updated_at"] = object{"type": "string", "pattern": datePattern}
-		commit["author_date"] = object{"type": "string", "pattern": datePattern}
+		repo["id"] = object{"type": "integer", "minimum": 0, "description": "ID of the repository."}
+		commit["sha"] = object{"type": "string", "pattern": notBlank, "maxLength": identityLength,
+			"description": "SHA of the commit."}
+		repo["updated_at"] = object{"type": "string", "pattern": datePattern,
+			"description": "Version of the repository."}
+		commit["author_date"] = object{"type": "string", "pattern": datePattern,
+			"description": "Version of the commit."}
 		properties["repos"] = object{"type": []any{"array", "null"}, "items": object{"type": "object",
 			"properties": repo, "required": []any{"id", "updated_at"}}}
 		properties["commits"] = object{"type": []any{"array", "null"}, "items": object{"type": "object",
@@ -175,8 +178,9 @@ func identifiersSchema() object {
 			"type": "object",
 			"properties": object{
 				"type": object{"enum": []any{"email", "phone", "network_username", "codehost_username",
-					"microblog_username", "profile_id", "user_id"}},
-				"value": object{"type": []any{"string", "number"}, "pattern": notBlank, "maxLength": identityLength},
+					"microblog_username", "profile_id", "user_id"}, "description": "Type of the identifier."},
+				"value": object{"type": []any{"string", "number"}, "pattern": notBlank, "maxLength": identityLength,
+					"description": "Value of the identifier."},
 				"sha256": object{"type": "string", "pattern": "^[0-9A-Fa-f]{64}$",
 					"description": "SHA-256 of the standard form, in hexadecimal, instead of the value."},
 			},
@@ -196,8 +200,9 @@ func accountSchema() object {
 	return object{
 		"type": "object", "description": "Identity: one of the two accounts, in either order.",
 		"properties": object{
-			"platform": object{"enum": []any{"codehost", "network", "microblog"}},
-			"username": object{"type": "string", "pattern": notBlank},
+			"platform": object{"enum": []any{"codehost", "network", "microblog"},
+				"description": "Platform of the account."},
+			"username": object{"type": "string", "pattern": notBlank, "description": "Username of the account."},
 		},
 		"required": []any{"platform", "username"},
 	}
@@ -216,7 +221,11 @@ func propertiesOf(t reflect.Type) object {
 	properties := object{}
 	for f := range t.Fields() {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-			properties[name] = typeSchema(f.Type)
+			field := typeSchema(f.Type)
+			if text := fieldTexts()[t.Name()+"."+name]; text != "" {
+				field["description"] = text
+			}
+			properties[name] = field
 		}
 	}
 	return properties

@@ -138,7 +138,11 @@ func restrictToDatabases(q *request, normal string, hidden map[string]bool) (str
 		copied = tokens[i+2].end
 		next := tokens[i+3]
 		if next.punct('.') { // a qualified column
-			out.WriteString(table)
+			alias := aliasOf(tokens, table)
+			if hidden[alias] { // IN could read a table of the database with this name
+				return "", errNotVisible(q.user, alias)
+			}
+			out.WriteString(quoteIdentifier(alias))
 			continue
 		}
 		out.WriteString("(SELECT * FROM system." + table + " WHERE " + column + " IN " + tuple(q.user.Databases) + ")")
@@ -148,6 +152,17 @@ func restrictToDatabases(q *request, normal string, hidden map[string]bool) (str
 	}
 	out.WriteString(normal[copied:])
 	return out.String(), nil
+}
+
+// aliasOf returns the alias of a table of the system database in a normal form, or its name if it has none. The
+// engine finds system.tables.name also in system.tables AS t, as the JDBC driver writes it.
+func aliasOf(tokens []token, table string) string {
+	for i := 0; i+4 < len(tokens); i++ {
+		if tokens[i].name() == "system" && tokens[i+1].punct('.') && tokens[i+2].name() == table && tokens[i+3].is("AS") {
+			return tokens[i+4].name()
+		}
+	}
+	return table
 }
 
 // tokensOf returns the tokens including the end, and two more so that the tokens after a token can be indexed.
