@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	queryapi "muster/query-api"
-	"muster/query-api/searchbombs"
+	"muster/query-api/searchbombtest"
 	"muster/schemas/record"
 )
 
@@ -27,10 +27,10 @@ func TestSearch_ExpensiveQueriesAreBounded(t *testing.T) {
 				i, i, i, strings.Repeat("aaaa bbb the of ", 50), i, strings.Repeat("the a of to and in ", 100)))
 	}
 	f.insert(record.KindNetworkPerson, people...)
-	require.GreaterOrEqual(t, len(searchbombs.Queries()), 100)
+	require.GreaterOrEqual(t, len(searchbombtest.Queries()), 100)
 	var slowest time.Duration
 	asked := 0
-	for i, query := range searchbombs.Queries() {
+	for i, query := range searchbombtest.Queries() {
 		if testing.Short() && i%3 != 0 {
 			continue
 		}

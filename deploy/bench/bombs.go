@@ -11,12 +11,12 @@ import (
 	"time"
 
 	queryapi "muster/query-api"
-	"muster/query-api/searchbombs"
+	"muster/query-api/searchbombtest"
 )
 
 // searchBombs returns requests that are as expensive as a query may be.
 func searchBombs() []string {
-	list := searchbombs.Queries()
+	list := searchbombtest.Queries()
 	for i, q := range list {
 		list[i] = `{"query":` + q + `}`
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	queryapi "muster/query-api"
-	"muster/query-api/opensearch"
+	"muster/query-api/opensearchtest"
 	"muster/schemas/readmodel"
 )
 
@@ -120,9 +120,9 @@ func (b *bench) compareLess(ctx context.Context, what string, ours *searchable, 
 func (b *bench) searchLength() time.Duration { return time.Duration(b.seconds) * time.Second / 20 }
 
 // startOpenSearch starts OpenSearch and waits for the index of an earlier run.
-func (b *bench) startOpenSearch(ctx context.Context) (*opensearch.Node, error) {
+func (b *bench) startOpenSearch(ctx context.Context) (*opensearchtest.Node, error) {
 	dir := filepath.Join(b.data, "opensearch")
-	node, err := opensearch.Start(ctx, opensearch.Options{Heap: openSearchHeap, Dir: dir})
+	node, err := opensearchtest.Start(ctx, opensearchtest.Options{Heap: openSearchHeap, Dir: dir})
 	if err != nil || !exists(filepath.Join(dir, openSearchDone)) {
 		return node, err
 	}
@@ -137,7 +137,7 @@ func (b *bench) startOpenSearch(ctx context.Context) (*opensearch.Node, error) {
 const openSearchDone = "indexed"
 
 // indexOpenSearch indexes the documents in OpenSearch, unless an earlier run has.
-func (b *bench) indexOpenSearch(ctx context.Context, node *opensearch.Node, out io.Writer) error {
+func (b *bench) indexOpenSearch(ctx context.Context, node *opensearchtest.Node, out io.Writer) error {
 	done := filepath.Join(b.data, "opensearch", openSearchDone)
 	if exists(done) {
 		return nil
@@ -197,7 +197,7 @@ func (b *bench) mergePeople(ctx context.Context, out io.Writer) error {
 }
 
 // searchBytes compares the disk usage of search.
-func (b *bench) searchBytes(ctx context.Context, node *opensearch.Node, out io.Writer) error {
+func (b *bench) searchBytes(ctx context.Context, node *opensearchtest.Node, out io.Writer) error {
 	counts, err := readmodel.Counts(ctx, b.conn)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (b *bench) musterSearch(base string) *searchable {
 }
 
 // openSearchSearch returns OpenSearch's search, with an exact total.
-func openSearchSearch(node *opensearch.Node) *searchable {
+func openSearchSearch(node *opensearchtest.Node) *searchable {
 	return &searchable{
 		client: benchClient(), url: node.URL() + "/" + openSearchIndex + "/_search?request_cache=false",
 		header: http.Header{"Content-Type": {"application/json"}},
@@ -270,7 +270,7 @@ func benchClient() *http.Client {
 }
 
 // compareSearches prints a line for each query, and the bars.
-func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearch.Node,
+func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearchtest.Node,
 	out io.Writer) ([][2]searchTimes, error) {
 	list := searches()
 	times := make([][2]searchTimes, len(list))
@@ -385,7 +385,7 @@ func compareWide(ctx context.Context, ours, theirs *searchable, length time.Dura
 func ratio(a, b time.Duration) float64 { return float64(max(a, 1)) / float64(max(b, 1)) }
 
 // searchMemory prints the resident memory of both systems.
-func (b *bench) searchMemory(node *opensearch.Node, out io.Writer) error {
+func (b *bench) searchMemory(node *opensearchtest.Node, out io.Writer) error {
 	engine, err := b.enginePID()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/planner"
-	"muster/query-api/searchbombs"
+	"muster/query-api/searchbombtest"
 	"muster/schemas/readmodel"
 )
 
@@ -35,7 +35,7 @@ func TestWeight(t *testing.T) {
 		require.Greater(t, weight(n, planner.NewStats()), usualWeight, query)
 	}
 	expensive := 0
-	for _, query := range searchbombs.Queries() {
+	for _, query := range searchbombtest.Queries() {
 		if n, err := clause.Lower([]byte(query), "query", clause.Options{}); err == nil && weight(n, planner.NewStats()) > expensiveWeight {
 			expensive++
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/query-api/internal/search/clause"
-	"muster/query-api/searchbombs"
+	"muster/query-api/searchbombtest"
 )
 
 // What a query takes before it waits its turn is bounded, whatever is in it: little beside its length, and no more than
@@ -16,7 +16,7 @@ import (
 func TestLowerBombs(t *testing.T) {
 	var most uint64
 	var slowest time.Duration
-	for _, query := range searchbombs.Queries() {
+	for _, query := range searchbombtest.Queries() {
 		if len(query) > 1<<20 {
 			continue // too large for a request
 		}

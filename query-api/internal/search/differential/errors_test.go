@@ -5,7 +5,7 @@ package differential_test
 import (
 	"errors"
 
-	"muster/query-api/opensearch"
+	"muster/query-api/opensearchtest"
 )
 
-func asStatus(err error, target **opensearch.StatusError) bool { return errors.As(err, target) }
+func asStatus(err error, target **opensearchtest.StatusError) bool { return errors.As(err, target) }

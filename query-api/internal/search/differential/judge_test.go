@@ -18,7 +18,7 @@ import (
 	"muster/platform/engine/enginetest"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
-	"muster/query-api/opensearch"
+	"muster/query-api/opensearchtest"
 	"muster/schemas/analysis"
 )
 
@@ -81,14 +81,14 @@ func TestAnalyser(t *testing.T) {
 		analyse, err := analysis.Named(name)
 		require.NoError(t, err)
 		for i := 0; i < len(texts); i += 200 {
-			var want, got []opensearch.Token
+			var want, got []opensearchtest.Token
 			want, err := node.Tokens(t.Context(), name, texts[i:i+200]...)
 			require.NoError(t, err)
 			base := 0
 			for _, s := range texts[i : i+200] {
 				last := -1
 				for _, tok := range analyse(nil, s) {
-					got = append(got, opensearch.Token{Text: tok.Text, Position: base + tok.Position})
+					got = append(got, opensearchtest.Token{Text: tok.Text, Position: base + tok.Position})
 					last = tok.Position
 				}
 				base += last + 1 // the gap is the field's
@@ -106,7 +106,7 @@ func TestAnalyser(t *testing.T) {
 }
 
 func cause(err error) string {
-	var e *opensearch.StatusError
+	var e *opensearchtest.StatusError
 	if !asStatus(err, &e) {
 		return err.Error()
 	}
@@ -153,7 +153,7 @@ func refusedByScore(ctx context.Context, body map[string]any) bool {
 		return false
 	}
 	_, err := ask(ctx, "people", map[string]any{"query": body["query"]}, 1)
-	var e *opensearch.StatusError
+	var e *opensearchtest.StatusError
 	return asStatus(err, &e)
 }
 

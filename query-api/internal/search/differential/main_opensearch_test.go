@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"muster/platform/engine/enginetest"
-	"muster/query-api/opensearch"
+	"muster/query-api/opensearchtest"
 )
 
 // nodeEnv and storeEnv name the judge's URL and the read models' DSN, both with the people in them, when the process
@@ -27,7 +27,7 @@ const people = 3400
 
 // Shared by the tests that ask OpenSearch, set by TestMain.
 var (
-	node    *opensearch.Node
+	node    *opensearchtest.Node
 	queries        = 5000
 	seed    uint64 = 1
 )
@@ -52,8 +52,8 @@ func run(m *testing.M) (code int) {
 		}
 	}
 	if url := os.Getenv(nodeEnv); url != "" {
-		node = opensearch.Attach(url)
-	} else if node, err = opensearch.Start(context.Background(), opensearch.Options{}); err != nil {
+		node = opensearchtest.Attach(url)
+	} else if node, err = opensearchtest.Start(context.Background(), opensearchtest.Options{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

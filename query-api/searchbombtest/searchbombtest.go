@@ -1,4 +1,4 @@
-package searchbombs
+package searchbombtest
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-// Package opensearch starts OpenSearch 2.19 as a reference for search tests and as a baseline of
+// Package opensearchtest starts OpenSearch 2.19 as a reference for search tests and as a baseline of
 // search benchmarks. No service uses it. It is a single node on the loopback interface, downloaded
 // with Maven from pom.xml, verified against jars.sha256 and run with java.
 //
@@ -9,4 +9,4 @@
 // It needs java 17 or newer and mvn in the PATH, and access to a Maven repository for the first
 // start; then the jars are in the user cache directory. The node ends with Close, or with the
 // process that started it.
-package opensearch
+package opensearchtest
