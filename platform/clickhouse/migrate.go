@@ -75,9 +75,6 @@ func Migrate(
 		if err != nil {
 			return err
 		}
-		if err := cfg.setFsync(ctx, conn); err != nil {
-			return err
-		}
 		if len(pending) == len(migrations) {
 			if applied, err = cfg.applyBaseline(ctx, conn, migrations); err != nil {
 				return err
@@ -331,15 +328,6 @@ func (cfg MigrateConfig) withDefaults() MigrateConfig {
 // fsyncSettings are settings of muster_migrations. Without them, a power failure can lose a row but keep a later one,
 // and the record is rejected if a number is missing.
 const fsyncSettings = "fsync_after_insert = 1, fsync_part_directory = 1"
-
-// setFsync applies fsyncSettings to a table that an earlier version created.
-func (cfg MigrateConfig) setFsync(ctx context.Context, conn driver.Conn) error {
-	statement := "ALTER TABLE muster_migrations" + cfg.onCluster() + " MODIFY SETTING " + fsyncSettings
-	if err := conn.Exec(withMigrationTimeout(ctx), statement); err != nil {
-		return fmt.Errorf("set fsync settings of muster_migrations: %w", err)
-	}
-	return nil
-}
 
 func (cfg MigrateConfig) onCluster() string {
 	if cfg.OnCluster == "" {

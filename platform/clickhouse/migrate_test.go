@@ -165,7 +165,7 @@ func TestMigrate_AppliesOnceAndRejectsChangedRecord(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestMigrate_SetsFsyncOnRecordsOfEarlierVersions(t *testing.T) {
+func TestMigrate_SyncsItsRecord(t *testing.T) {
 	conn := open(t)
 	settings := func() []bool {
 		create := scan[string](t, conn, "SELECT create_table_query FROM system.tables "+
@@ -175,11 +175,6 @@ func TestMigrate_SetsFsyncOnRecordsOfEarlierVersions(t *testing.T) {
 		}
 	}
 	_, err := clickhouse.Migrate(t.Context(), conn, load(t, createT1), clickhouse.MigrateConfig{})
-	require.NoError(t, err)
-	require.Equal(t, []bool{true, true}, settings())
-	exec(t, conn, "ALTER TABLE muster_migrations RESET SETTING fsync_after_insert, fsync_part_directory")
-	require.Equal(t, []bool{false, false}, settings())
-	_, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2), clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, true}, settings())
 }
