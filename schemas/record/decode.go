@@ -58,7 +58,7 @@ type Record struct {
 	Body any
 }
 
-// Decode decodes one JSON object as a record of the kind. The error is an [*Invalid] with all validation
+// Decode decodes one JSON object as a record of the kind. The error is a [*ValidationError] with all validation
 // errors that can be found. The record's JSON may share memory with raw, which must not be modified
 // afterwards.
 func Decode(kind Kind, raw []byte) (*Record, error) {
@@ -208,7 +208,7 @@ func (c codec) deletion(r *Record) (*Record, *ValidationError) {
 	return r, nil
 }
 
-// AsValidationError returns the [*Invalid] in err's chain.
+// AsValidationError returns the [*ValidationError] in err's chain.
 func AsValidationError(err error) (*ValidationError, bool) {
 	var bad *ValidationError
 	ok := errors.As(err, &bad)
