@@ -90,7 +90,10 @@ func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 // isRig reports whether the file is of a package that serves tests and measurements alone.
 func (s *source) isRig() bool {
-	for _, rig := range []string{"deploy/bench/", "deploy/chaos/", "deploy/e2e/", "deploy/house/"} {
+	for _, rig := range []string{
+		"deploy/bench/", "deploy/chaos/", "deploy/e2e/", "deploy/house/",
+		"discovery-worker/evaldiscovery/", "discovery-worker/internal/evaluate/", // make eval-discovery
+	} {
 		if strings.HasPrefix(s.path, rig) {
 			return true
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // readyLine is what a child reports when it serves or fails to start.
@@ -33,23 +33,6 @@ func (e reportedError) Unwrap() error { return e.err }
 
 // ExitCode returns the exit code of the program.
 func (e reportedError) ExitCode() int { return 2 }
-
-// durations encodes time.Duration as a string such as "1.5s".
-func durations() json.Options {
-	return json.JoinOptions(
-		json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, d time.Duration) error {
-			return e.WriteToken(jsontext.String(d.String()))
-		})),
-		json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *time.Duration) error {
-			tok, err := d.ReadToken()
-			if err != nil {
-				return err
-			}
-			*v, err = time.ParseDuration(tok.String())
-			return err
-		})),
-	)
-}
 
 // errParentGone is the cancellation cause of a child whose parent has died.
 var errParentGone = errors.New("engine: the parent process is gone")
@@ -76,7 +59,7 @@ func RunChild(ctx context.Context, logger *slog.Logger) error {
 		return fmt.Errorf("engine: read the configuration from the supervisor: %w", err)
 	}
 	var cfg ServerConfig
-	if err := json.Unmarshal(line, &cfg, durations()); err != nil {
+	if err := json.Unmarshal(line, &cfg, jsonv1.FormatDurationAsNano(true)); err != nil {
 		return fmt.Errorf("engine: read the configuration from the supervisor: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

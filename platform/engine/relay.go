@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -169,49 +170,24 @@ func (r *relay) logRecord(ctx context.Context, line []byte) bool {
 	return true
 }
 
-// parseRecord parses the output of slog's JSON handler.
+// parseRecord parses the output of slog's JSON handler. The attributes are sorted by name.
 func parseRecord(line []byte) (slog.Record, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(line))
-	if _, err := d.ReadToken(); err != nil {
+	var parsed struct {
+		Time  time.Time                 `json:"time"`
+		Level *slog.Level               `json:"level"`
+		Text  *string                   `json:"msg"`
+		Attrs map[string]jsontext.Value `json:",embed"`
+	}
+	if err := json.Unmarshal(line, &parsed); err != nil {
 		return slog.Record{}, err
 	}
-	var at time.Time
-	level, message, found := slog.LevelInfo, "", 0
-	var attrs []slog.Attr
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return slog.Record{}, err
-		}
-		key := name.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return slog.Record{}, err
-		}
-		switch key {
-		case slog.TimeKey:
-			err = json.Unmarshal(value, &at)
-		case slog.LevelKey:
-			err = json.Unmarshal(value, &level)
-			found++
-		case slog.MessageKey:
-			err = json.Unmarshal(value, &message)
-			found++
-		default:
-			attrs = append(attrs, attrOf(key, value))
-		}
-		if err != nil {
-			return slog.Record{}, err
-		}
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return slog.Record{}, err
-	}
-	if found < 2 {
+	if parsed.Level == nil || parsed.Text == nil {
 		return slog.Record{}, errors.New("not a log record: level or msg is missing")
 	}
-	record := slog.NewRecord(at, level, message, 0)
-	record.AddAttrs(attrs...)
+	record := slog.NewRecord(parsed.Time, *parsed.Level, *parsed.Text, 0)
+	for _, name := range slices.Sorted(maps.Keys(parsed.Attrs)) {
+		record.AddAttrs(attrOf(name, parsed.Attrs[name]))
+	}
 	return record, nil
 }
 

@@ -13,7 +13,7 @@ func TestRelay_LogsLinesAtTheirLevel(t *testing.T) {
 	const long = maxRelayedLine + 100
 	for _, c := range []struct{ line, want string }{
 		{`{"time":"2026-01-02T03:04:05Z","level":"WARN","msg":"few files","files":7,"ok":true,"of":"x","list":[1]}`,
-			`time=2026-01-02T03:04:05.000Z level=WARN msg="few files" files=7 ok=true of=x list=[1]`},
+			`time=2026-01-02T03:04:05.000Z level=WARN msg="few files" files=7 list=[1] of=x ok=true`},
 		{`{"level":"DEBUG","msg":"quiet"}`, ""},
 		{`{"no":"record"}`, `level=WARN msg="engine: output" text="{\"no\":\"record\"}"`},
 		{`{"level":"INFO","msg":"cut`, `level=WARN msg="engine: output" text="{\"level\":\"INFO\",\"msg\":\"cut"`},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // SupervisorConfig configures the child process and its supervision.
@@ -190,7 +191,7 @@ func (p *Process) spawnOnce(ctx context.Context, sandboxed bool) (*child, error)
 
 // start starts a child and sends it its configuration.
 func (p *Process) start(ctx context.Context, sandboxed bool) (*child, error) {
-	config, err := json.Marshal(p.cfg.Server, durations())
+	config, err := json.Marshal(p.cfg.Server, jsonv1.FormatDurationAsNano(true))
 	if err != nil {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
 	}

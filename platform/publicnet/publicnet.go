@@ -12,51 +12,28 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Service is an address at which a cloud provider serves metadata to its machines.
-type Service struct {
-	Address  netip.Addr
-	Provider string
-	Source   string // the provider's documentation
-}
-
-// MetadataServices returns the known metadata services. Most are also in a special-purpose range; the providers' host
-// names for them resolve to these addresses.
-func MetadataServices() []Service {
-	known := []struct{ address, provider, source string }{
-		{"169.254.169.254", "AWS, Azure, Google Cloud, Oracle Cloud, OpenStack, DigitalOcean and others",
-			"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html"},
-		{
-			"fd00:ec2::254",
-			"AWS",
-			"https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html",
-		},
-		{"169.254.170.2", "AWS ECS", "https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html"},
-		{"169.254.170.23", "AWS EKS", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"},
-		{"fd00:ec2::23", "AWS EKS", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"},
-		// Outside all special-purpose ranges.
-		{
-			"168.63.129.16",
-			"Azure",
-			"https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16",
-		},
-		{"fd20:ce::254", "Google Cloud", "https://cloud.google.com/compute/docs/metadata/querying-metadata"},
-		{"100.100.100.200", "Alibaba Cloud", "https://www.alibabacloud.com/help/ecs/user-guide/view-instance-metadata"},
-		{"192.0.0.192", "Oracle Cloud Classic", "https://docs.oracle.com/cloud/iaas-classic/compute-iaas-cloud/stcsg/"},
-		{
-			"fd00:c1::a9fe:a9fe",
-			"Oracle Cloud",
-			"https://docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm",
-		},
-		{"169.254.0.23", "Tencent Cloud", "https://www.tencentcloud.com/document/product/213/4934"},
-		{"169.254.42.42", "Scaleway", "https://www.scaleway.com/docs/instances/how-to/use-cloud-init/"},
-		{"fd00:42::42", "Scaleway", "https://www.scaleway.com/docs/instances/how-to/use-cloud-init/"},
-		{"fd00:a9fe:a9fe::1", "Linode", "https://techdocs.akamai.com/cloud-computing/docs/metadata-service-api"},
-		// Outside all special-purpose ranges.
-		{"192.80.8.124", "Equinix Metal", "https://deploy.equinix.com/developers/docs/metal/server-metadata/metadata/"},
-	}
-	services := make([]Service, len(known))
-	for i, k := range known {
-		services[i] = Service{netip.MustParseAddr(k.address), k.provider, k.source}
+// MetadataServices returns the addresses at which cloud providers serve metadata to their machines. Most are also in a
+// special-purpose range; the providers' host names for them resolve to these addresses.
+func MetadataServices() []netip.Addr {
+	var services []netip.Addr
+	for _, address := range []string{
+		// AWS, Azure, Google Cloud, Oracle Cloud, OpenStack, DigitalOcean and others:
+		// docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+		"169.254.169.254", "fd00:ec2::254",
+		"169.254.170.2",                  // docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+		"169.254.170.23", "fd00:ec2::23", // docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html
+		"fd20:ce::254",                 // cloud.google.com/compute/docs/metadata/querying-metadata
+		"100.100.100.200",              // www.alibabacloud.com/help/ecs/user-guide/view-instance-metadata
+		"192.0.0.192",                  // docs.oracle.com/cloud/iaas-classic/compute-iaas-cloud/stcsg
+		"fd00:c1::a9fe:a9fe",           // docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm
+		"169.254.0.23",                 // www.tencentcloud.com/document/product/213/4934
+		"169.254.42.42", "fd00:42::42", // www.scaleway.com/docs/instances/how-to/use-cloud-init
+		"fd00:a9fe:a9fe::1", // techdocs.akamai.com/cloud-computing/docs/metadata-service-api
+		// Outside all special-purpose ranges: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16,
+		// deploy.equinix.com/developers/docs/metal/server-metadata/metadata
+		"168.63.129.16", "192.80.8.124",
+	} {
+		services = append(services, netip.MustParseAddr(address))
 	}
 	return services
 }
@@ -78,8 +55,8 @@ func IsPrivateName(host string) bool {
 func NewGuardian() *ssrf.Guardian {
 	var v4, v6 []netip.Prefix
 	for _, s := range MetadataServices() {
-		p := netip.PrefixFrom(s.Address, s.Address.BitLen())
-		if s.Address.Is4() {
+		p := netip.PrefixFrom(s, s.BitLen())
+		if s.Is4() {
 			v4 = append(v4, p)
 		} else {
 			v6 = append(v6, p)

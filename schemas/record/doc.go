@@ -5,7 +5,7 @@
 // with its validation, one line in the registry, a JSON Schema in jsonschema/ and at least one example in
 // testdata/.
 //
-// [Decode] converts one JSON object to a [Record], or returns an [*Invalid] that names the invalid field and
+// [Decode] converts one JSON object to a [Record], or returns a [*ValidationError] that names the invalid field and
 // the reason. It is pure: ingest and projector get the same identity, version and hash from the same bytes,
 // and from the bytes that ingest published. Unknown fields are kept and are part of the hash.
 package record

@@ -214,6 +214,14 @@ func VersionOf(t time.Time) Version {
 	return Version((t.Unix()-unixOfYearOne)*1_000_000 + int64(t.Nanosecond()/1000))
 }
 
+// UnmarshalText accepts a date in RFC 3339 form only; Decode rewrites others.
+func (d *PartialDate) UnmarshalText(text []byte) error {
+	if *d = PartialDate(text); !isNormal(string(*d)) {
+		return errDateForm
+	}
+	return nil
+}
+
 // Full returns the date with a missing month and day filled with "-01" (rulings.md, Names: partial dates); of
 // a timestamp, its day.
 func (d PartialDate) Full() string {

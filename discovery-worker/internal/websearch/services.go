@@ -78,11 +78,11 @@ func NewService(name string, at Endpoint, client *http.Client) (Service, error) 
 	s := service{name: name, base: base, key: at.Key, client: client}
 	switch name {
 	case SearXNG:
-		s.request, s.decode = s.searxng, decodeSearXNG
+		s.request, s.decode = s.searxng, decodeContents
 	case Brave:
 		s.request, s.decode = s.brave, decodeBrave
 	case Tavily:
-		s.request, s.decode = s.tavily, decodeTavily
+		s.request, s.decode = s.tavily, decodeContents
 	case Exa:
 		s.request, s.decode = s.exa, decodeExa
 	default:
@@ -173,14 +173,15 @@ func (s *service) searxng(q Query) (*http.Request, error) {
 	return s.get("search", url.Values{"q": {siteQuery(q)}, "format": {"json"}, "safesearch": {"0"}})
 }
 
-func decodeSearXNG(fetch func(any) error) ([]Result, error) {
+// decodeContents reads responses of SearXNG and Tavily.
+func decodeContents(fetch func(any) error) ([]Result, error) {
 	var answer struct {
 		Results []struct {
 			URL     string `json:"url"`
 			Title   string `json:"title"`
 			Content string `json:"content"`
 		} `json:"results"`
-		// Unresponsive lists failing engines of the instance, with reasons.
+		// Unresponsive lists failing engines of a SearXNG instance, with reasons.
 		Unresponsive [][]string `json:"unresponsive_engines"`
 	}
 	if err := fetch(&answer); err != nil {
@@ -250,24 +251,6 @@ func (s *service) tavily(q Query) (*http.Request, error) {
 	return req, err
 }
 
-func decodeTavily(fetch func(any) error) ([]Result, error) {
-	var answer struct {
-		Results []struct {
-			URL     string `json:"url"`
-			Title   string `json:"title"`
-			Content string `json:"content"`
-		} `json:"results"`
-	}
-	if err := fetch(&answer); err != nil {
-		return nil, err
-	}
-	var out []Result
-	for _, r := range answer.Results {
-		out = append(out, Result{r.URL, r.Title, r.Content})
-	}
-	return out, nil
-}
-
 // exa: POST /search. Its category "people" supports one platform only and rejects other domains, so
 // none is set.
 func (s *service) exa(q Query) (*http.Request, error) {
@@ -297,9 +280,9 @@ func (s *service) exa(q Query) (*http.Request, error) {
 func decodeExa(fetch func(any) error) ([]Result, error) {
 	var answer struct {
 		Results []struct {
-			URL   string  `json:"url"`
-			Title *string `json:"title"`
-			Text  string  `json:"text"`
+			URL   string `json:"url"`
+			Title string `json:"title"` // or null
+			Text  string `json:"text"`
 		} `json:"results"`
 	}
 	if err := fetch(&answer); err != nil {
@@ -307,11 +290,7 @@ func decodeExa(fetch func(any) error) ([]Result, error) {
 	}
 	var out []Result
 	for _, r := range answer.Results {
-		title := ""
-		if r.Title != nil {
-			title = *r.Title
-		}
-		out = append(out, Result{r.URL, title, r.Text})
+		out = append(out, Result{r.URL, r.Title, r.Text})
 	}
 	return out, nil
 }

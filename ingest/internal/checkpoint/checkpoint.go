@@ -57,8 +57,7 @@ type Run struct {
 	Attempts int                  `json:"attempts"`
 	Files    []File               `json:"files"`
 	Counts   convert.CountsByKind `json:"counts,omitempty"`
-	// Generation is the generation of the topics that the positions in Files refer to. It is empty
-	// in runs of releases without generations.
+	// Generation is the generation of the topics that the positions in Files refer to.
 	Generation string `json:"generation,omitempty"`
 
 	// Journal is the number of the journal that continues this file.

@@ -53,9 +53,7 @@ const bindingName = "topics.json"
 type clusterBinding struct {
 	Topics
 
-	// Generation is absent in files of releases without generations, until the entries are reset:
-	// so checkpoints recorded with them stay valid.
-	Generation string `json:"generation,omitempty"`
+	Generation string `json:"generation"`
 
 	// Used are topics that something was stored on, whatever Ends has: Ends are of the time before
 	// a use, which may have been killed.

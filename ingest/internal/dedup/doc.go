@@ -11,9 +11,8 @@
 // # On disk
 //
 // Entries of 36 bytes are stored in pages of 1 KiB, addressed by a hash of the identity, in 32
-// files that grow independently. Files of releases without mapping revisions are rewritten on first
-// use. Every entry has a checksum; a partially written entry counts as missing. Entries are not
-// synced to disk.
+// files that grow independently. Every entry has a checksum; a partially written entry counts as
+// missing. Entries are not synced to disk.
 //
 // # Guarantee
 //

@@ -216,11 +216,7 @@ func (s *Store) refresh(st *stripe) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	if err := st.setTable(t); err != nil || t.slot == slotSize {
-		return err
-	}
-	// The file is of an earlier release.
-	return s.replace(st, t.pages*slotSize/slotV1+1)
+	return st.setTable(t)
 }
 
 // setTable makes t the stripe's table.

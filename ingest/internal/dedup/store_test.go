@@ -3,12 +3,8 @@ package dedup_test
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"math/bits"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -136,62 +132,6 @@ func TestStore_KindsAreSeparate(t *testing.T) {
 	_, found := tx.Get(0)
 	require.False(t, found)
 	require.NoError(t, tx.Commit())
-}
-
-// writeV1 writes the file of a stripe in the format of releases without mapping revisions.
-func writeV1(t *testing.T, dir string, states map[string]dedup.State) {
-	t.Helper()
-	castagnoli := crc32.MakeTable(crc32.Castagnoli)
-	const page, slot, pages = 1024, 32, 3
-	files := map[int][]byte{}
-	used := map[int]uint64{}
-	for key, state := range states {
-		stripe := dedup.StripeOf([]byte(key))
-		if files[stripe] == nil {
-			files[stripe] = make([]byte, (pages+1)*page)
-		}
-		id := sha256.Sum256([]byte(string(record.KindNetworkPerson) + "/" + key))
-		home, _ := bits.Mul64(binary.BigEndian.Uint64(id[:8]), pages)
-		for at := (home + 1) * page; ; at += slot {
-			s := files[stripe][at:][:slot]
-			if binary.LittleEndian.Uint32(s[12:]) != 0 {
-				continue
-			}
-			copy(s, id[:12])
-			binary.LittleEndian.PutUint64(s[16:], uint64(state.Version))
-			binary.LittleEndian.PutUint64(s[24:], state.Hash)
-			binary.LittleEndian.PutUint32(s[12:], crc32.Update(crc32.Checksum(s[:12], castagnoli), castagnoli, s[16:]))
-			break
-		}
-		used[stripe]++
-	}
-	for stripe, file := range files {
-		copy(file, "musterv1")
-		binary.LittleEndian.PutUint64(file[8:], pages)
-		binary.LittleEndian.PutUint64(file[16:], used[stripe])
-		binary.LittleEndian.PutUint32(file[24:], crc32.Checksum(file[:24], castagnoli))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d", stripe)), file, 0o600))
-	}
-}
-
-func TestStore_ReadsFilesWithoutMappingRevisions(t *testing.T) {
-	dir := t.TempDir()
-	states := map[string]dedup.State{}
-	var keys []string
-	for i := range 400 {
-		keys = append(keys, fmt.Sprint(i))
-		states[keys[i]] = dedup.State{Version: record.Version(i), Hash: uint64(i) * 7919}
-	}
-	writeV1(t, dir, states)
-	s := open(t, dir)
-	overlay, err := s.Overlay(t.TempDir())
-	require.NoError(t, err)
-	requireStates(t, overlay, keys, states) // reads the old files without rewriting them
-	require.NoError(t, overlay.Close())
-	requireStates(t, s, keys, states)
-	states["7"] = dedup.State{Version: 7, Revision: 4294967295, Hash: 1}
-	set(t, s, map[string]dedup.State{"7": states["7"]})
-	requireStates(t, open(t, dir), keys, states)
 }
 
 func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {

@@ -16,13 +16,10 @@ import (
 
 // A file is a header page, followed by pages of slots. A slot has the identity (12 bytes), a
 // checksum of the rest, the version, the hash and the mapping revision; it is all zero if free.
-// Numbers are little-endian. Files with magicV1 have slots without a revision, which is then 0;
-// they are rewritten when a writer opens them.
+// Numbers are little-endian.
 const (
 	magic     = "musterv2"
-	magicV1   = "musterv1"
 	slotSize  = 36
-	slotV1    = 32
 	pageSlots = pageSize / slotSize
 	pageSize  = 1024
 	idSize    = 12
@@ -55,7 +52,6 @@ type table struct {
 	data  []byte
 	pages uint64
 	used  uint64
-	slot  int // bytes per slot
 }
 
 // mapTable maps a file that has a table. ok is false, and the table nil, for a file with an invalid
@@ -96,7 +92,7 @@ func createTable(file *os.File, pages uint64) (*table, error) {
 			return nil, err
 		}
 	}
-	t := &table{pages: pages, slot: slotSize}
+	t := &table{pages: pages}
 	if _, err := file.WriteAt(t.header(), 0); err != nil {
 		return nil, err
 	}
@@ -117,15 +113,8 @@ func (t *table) unmap() error {
 // readHeader reads the header and reports whether it is valid.
 func (t *table) readHeader() bool {
 	h := t.data[:headerSize]
-	switch string(h[:8]) {
-	case magic:
-		t.slot = slotSize
-	case magicV1:
-		t.slot = slotV1
-	default:
-		return false
-	}
-	if crc32.Checksum(h[:24], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(h[24:]) {
+	if string(h[:8]) != magic ||
+		crc32.Checksum(h[:24], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(h[24:]) {
 		return false
 	}
 	t.pages, t.used = binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:])
@@ -155,8 +144,8 @@ func (t *table) find(i id) (slot []byte, found bool) {
 	n := t.homePage(i)
 	for range t.pages {
 		p := t.data[(n+1)*pageSize:][:pageSize]
-		for at := 0; at+t.slot <= pageSize; at += t.slot {
-			s := p[at : at+t.slot : at+t.slot]
+		for at := 0; at+slotSize <= pageSize; at += slotSize {
+			s := p[at : at+slotSize : at+slotSize]
 			if binary.LittleEndian.Uint64(s) == first && binary.LittleEndian.Uint32(s[8:]) == second {
 				// A partially written entry is overwritten.
 				return s, isValid(s)
@@ -180,14 +169,11 @@ func checksum(s []byte) uint32 {
 }
 
 func decodeEntry(s []byte) State {
-	state := State{
-		Version: record.Version(binary.LittleEndian.Uint64(s[16:])), //nolint:gosec // as written by put
-		Hash:    binary.LittleEndian.Uint64(s[24:]),
+	return State{
+		Version:  record.Version(binary.LittleEndian.Uint64(s[16:])), //nolint:gosec // as written by put
+		Hash:     binary.LittleEndian.Uint64(s[24:]),
+		Revision: binary.LittleEndian.Uint32(s[32:]),
 	}
-	if len(s) == slotSize {
-		state.Revision = binary.LittleEndian.Uint32(s[32:])
-	}
-	return state
 }
 
 // put writes a state.
@@ -218,8 +204,8 @@ func growThreshold(pages uint64) uint64 { return pages * pageSlots / 4 * 3 }
 func (t *table) copyTo(to *table) error {
 	for n := range t.pages {
 		page := t.data[(n+1)*pageSize:][:pageSize]
-		for at := 0; at+t.slot <= pageSize; at += t.slot {
-			s := page[at:][:t.slot]
+		for at := 0; at+slotSize <= pageSize; at += slotSize {
+			s := page[at:][:slotSize]
 			if !isValid(s) {
 				continue
 			}

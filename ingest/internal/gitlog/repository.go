@@ -285,9 +285,9 @@ func (r *Repository) language(ctx context.Context, head string) string {
 	defer func() { _ = s.close() }()
 	names := bufio.NewScanner(io.LimitReader(s, maxNames))
 	names.Split(splitNUL)
-	counts := map[string]int{}
+	byExtension, counts := languages(), map[string]int{}
 	for i := 0; i < maxFiles && names.Scan(); i++ {
-		if l := languageOf(names.Text()); l != "" {
+		if l := byExtension[strings.ToLower(path.Ext(names.Text()))]; l != "" {
 			counts[l]++
 		}
 	}
@@ -308,69 +308,16 @@ func splitNUL(data []byte, _ bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// languageOf returns the programming language of a file by its extension.
-func languageOf(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".go":
-		return "Go"
-	case ".py":
-		return "Python"
-	case ".js", ".mjs", ".cjs", ".jsx":
-		return "JavaScript"
-	case ".ts", ".tsx":
-		return "TypeScript"
-	case ".java":
-		return "Java"
-	case ".kt", ".kts":
-		return "Kotlin"
-	case ".scala":
-		return "Scala"
-	case ".rs":
-		return "Rust"
-	case ".c":
-		return "C"
-	case ".cc", ".cpp", ".cxx", ".hpp", ".hh":
-		return "C++"
-	case ".cs":
-		return "C#"
-	case ".rb":
-		return "Ruby"
-	case ".php":
-		return "PHP"
-	case ".swift":
-		return "Swift"
-	case ".sh", ".bash":
-		return "Shell"
-	case ".pl", ".pm":
-		return "Perl"
-	case ".lua":
-		return "Lua"
-	case ".hs":
-		return "Haskell"
-	case ".erl":
-		return "Erlang"
-	case ".ex", ".exs":
-		return "Elixir"
-	case ".clj", ".cljs":
-		return "Clojure"
-	case ".dart":
-		return "Dart"
-	case ".jl":
-		return "Julia"
-	case ".r":
-		return "R"
-	case ".zig":
-		return "Zig"
-	case ".html", ".htm":
-		return "HTML"
-	case ".css", ".scss":
-		return "CSS"
-	case ".vue":
-		return "Vue"
-	case ".ml", ".mli":
-		return "OCaml"
-	case ".tf":
-		return "HCL"
+// languages returns programming languages by the extensions of their files.
+func languages() map[string]string {
+	return map[string]string{
+		".go": "Go", ".py": "Python", ".js": "JavaScript", ".mjs": "JavaScript", ".cjs": "JavaScript",
+		".jsx": "JavaScript", ".ts": "TypeScript", ".tsx": "TypeScript", ".java": "Java", ".kt": "Kotlin",
+		".kts": "Kotlin", ".scala": "Scala", ".rs": "Rust", ".c": "C", ".cc": "C++", ".cpp": "C++", ".cxx": "C++",
+		".hpp": "C++", ".hh": "C++", ".cs": "C#", ".rb": "Ruby", ".php": "PHP", ".swift": "Swift", ".sh": "Shell",
+		".bash": "Shell", ".pl": "Perl", ".pm": "Perl", ".lua": "Lua", ".hs": "Haskell", ".erl": "Erlang",
+		".ex": "Elixir", ".exs": "Elixir", ".clj": "Clojure", ".cljs": "Clojure", ".dart": "Dart", ".jl": "Julia",
+		".r": "R", ".zig": "Zig", ".html": "HTML", ".htm": "HTML", ".css": "CSS", ".scss": "CSS", ".vue": "Vue",
+		".ml": "OCaml", ".mli": "OCaml", ".tf": "HCL",
 	}
-	return ""
 }

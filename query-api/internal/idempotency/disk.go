@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"muster/query-api/internal/segmentfile"
 )
 
 // DiskConfig configures a [Disk].
@@ -67,7 +69,7 @@ func OpenDisk(cfg DiskConfig) (*Disk, error) {
 		return nil, fmt.Errorf("idempotency: %w", err)
 	}
 	d := &Disk{cfg: cfg, items: make(map[string]*list.Element), order: list.New(), next: 1}
-	numbers, err := segmentNumbers(cfg.Dir)
+	numbers, err := segmentfile.List(cfg.Dir, segmentSuffix)
 	for i := 0; err == nil && i < len(numbers); i++ {
 		err = d.load(numbers[i])
 	}
@@ -97,13 +99,13 @@ func (d *Disk) load(number uint64) error {
 		}
 		offset = next
 		s.until = later(s.until, f.until)
-		if e := d.items[f.name]; e != nil && (f.kind == frameAnswer || e.Value.(*item).owner == f.owner) {
+		if e := d.items[f.Name]; e != nil && (f.kind == frameAnswer || e.Value.(*item).owner == f.Owner) {
 			d.remove(e)
 		}
 		if f.kind == frameAnswer {
-			d.items[f.name] = d.order.PushBack(&item{
-				name: f.name, fingerprint: f.fingerprint, owner: f.owner, until: f.until,
-				segment: s, offset: f.offset, length: f.length, sum: f.sum,
+			d.items[f.Name] = d.order.PushBack(&item{
+				name: f.Name, fingerprint: f.Fingerprint, owner: f.Owner, until: f.until,
+				segment: s, offset: f.offset, length: f.Length, sum: f.Sum,
 			})
 		}
 	}
@@ -191,7 +193,7 @@ func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, ttl
 		return nil
 	}
 	i := e.Value.(*item)
-	f := frame{kind: frameAnswer, until: now.Add(ttl), name: name, fingerprint: i.fingerprint, owner: owner}
+	f := frame{kind: frameAnswer, until: now.Add(ttl), Name: name, Fingerprint: i.fingerprint, Owner: owner}
 	s, offset, err := d.write(now, f, value)
 	if err != nil {
 		return err
@@ -226,7 +228,7 @@ func (d *Disk) delete(e *list.Element) error {
 	}
 	i := e.Value.(*item)
 	if i.segment != nil {
-		f := frame{kind: frameForgotten, until: i.until, name: i.name, owner: i.owner}
+		f := frame{kind: frameForgotten, until: i.until, Name: i.name, Owner: i.owner}
 		if _, _, err := d.write(d.cfg.Now(), f, nil); err != nil {
 			return err
 		}

@@ -11,8 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -53,30 +51,28 @@ type Store interface {
 
 // Answer is a stored response.
 type Answer struct {
-	Status      int
-	ContentType string
-	Body        []byte
+	Status      int    `json:"status"`
+	ContentType string `json:"content_type"`
+	Body        []byte `json:"-"`
 	// Identities are the records in the response, as "<kind> <identity>".
-	Identities []string
+	Identities []string `json:"identities,omitempty"`
 	// Endpoint is the path of the call. Accounts are other accounts named in the response, as "<platform> <comparison
-	// form of the username>". Both are empty for responses stored by earlier versions.
-	Endpoint string
-	Accounts []string
+	// form of the username>".
+	Endpoint string   `json:"endpoint,omitempty"`
+	Accounts []string `json:"accounts,omitempty"`
 	// Identifiers are the identifiers of the people in the response, by which they may be erased: "<platform> id <id>",
 	// "<platform> username <comparison form>" and "<platform> email <comparison form>".
-	Identifiers []string
+	Identifiers []string `json:"identifiers,omitempty"`
 	// Header has the additional response headers to store.
-	Header map[string]string
+	Header map[string]string `json:"header,omitempty"`
 
 	owner string // set for stored responses
 }
 
-// details are the fields added after the first format of stored responses.
-type details struct {
-	Endpoint    string            `json:"endpoint,omitempty"`
-	Accounts    []string          `json:"accounts,omitempty"`
-	Identifiers []string          `json:"identifiers,omitempty"`
-	Header      map[string]string `json:"header,omitempty"`
+// header precedes the body of a stored response, with its length in 4 bytes before it.
+type header struct {
+	Owner string `json:"owner"`
+	Answer
 }
 
 // Answers stores responses, encrypted, in a store.
@@ -232,24 +228,12 @@ func (a *Answers) encrypt(name, owner string, answer Answer) ([]byte, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	more, err := json.Marshal(details{
-		Endpoint: answer.Endpoint, Accounts: answer.Accounts, Identifiers: answer.Identifiers, Header: answer.Header,
-	}, json.Deterministic(true))
+	head, err := json.Marshal(header{owner, answer}, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
-	// The details are appended to the identities: replicas of an earlier version take them for an identity that does
-	// not exist.
-	identities := answer.Identities
-	if string(more) != "{}" {
-		identities = append(slices.Clone(identities), string(more))
-	}
-	plain := binary.BigEndian.AppendUint16(nil, uint16(answer.Status)) //nolint:gosec // an HTTP status
-	for _, part := range []string{owner, answer.ContentType, strings.Join(identities, "\n")} {
-		plain = binary.BigEndian.AppendUint32(plain, uint32(len(part))) //nolint:gosec // parts are far smaller
-		plain = append(plain, part...)
-	}
-	plain = append(plain, answer.Body...)
+	plain := binary.BigEndian.AppendUint32(nil, uint32(len(head))) //nolint:gosec // far smaller
+	plain = append(append(plain, head...), answer.Body...)
 	return a.seal.Seal(nonce, nonce, plain, []byte(name)), nil
 }
 
@@ -261,35 +245,14 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 		return Answer{}, errSealed
 	}
 	plain, err := a.seal.Open(nil, value[:n], value[n:], []byte(name))
-	if err != nil || len(plain) < 2 {
+	if err != nil || len(plain) < 4 || int(binary.BigEndian.Uint32(plain)) > len(plain)-4 {
 		return Answer{}, errSealed
 	}
-	answer := Answer{Status: int(binary.BigEndian.Uint16(plain))}
-	rest := plain[2:]
-	var parts [3]string
-	for i := range parts {
-		if len(rest) < 4 || len(rest)-4 < int(binary.BigEndian.Uint32(rest)) {
-			return Answer{}, errSealed
-		}
-		n := 4 + int(binary.BigEndian.Uint32(rest))
-		parts[i], rest = string(rest[4:n]), rest[n:]
+	end := 4 + int(binary.BigEndian.Uint32(plain))
+	var h header
+	if json.Unmarshal(plain[4:end], &h) != nil {
+		return Answer{}, errSealed
 	}
-	answer.owner, answer.ContentType, answer.Body = parts[0], parts[1], rest
-	if parts[2] == "" {
-		return answer, nil
-	}
-	identities := strings.Split(parts[2], "\n")
-	if last := len(identities) - 1; strings.HasPrefix(identities[last], "{") {
-		var more details
-		if json.Unmarshal([]byte(identities[last]), &more) != nil {
-			return Answer{}, errSealed
-		}
-		answer.Endpoint, answer.Accounts = more.Endpoint, more.Accounts
-		answer.Identifiers, answer.Header = more.Identifiers, more.Header
-		identities = identities[:last]
-	}
-	if len(identities) > 0 {
-		answer.Identities = identities
-	}
-	return answer, nil
+	h.owner, h.Body = h.Owner, plain[end:]
+	return h.Answer, nil
 }

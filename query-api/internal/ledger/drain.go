@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/go-json-experiment/json"
 
+	"muster/query-api/internal/segmentfile"
 	"muster/schemas/event"
 )
 
@@ -155,7 +156,7 @@ func (r ref) event() (e Event, err error) {
 	if r.usage != nil {
 		e = Event{*r.usage, r.payload}
 	} else {
-		if _, _, e.JSON, _, err = readFrame(r.segment.file, r.offset); err != nil {
+		if _, _, e.JSON, _, err = segmentfile.ReadFrame(r.segment.file, r.offset); err != nil {
 			return e, fmt.Errorf("read frame: %w", err)
 		}
 		if err := json.Unmarshal(e.JSON, &e.Usage); err != nil {

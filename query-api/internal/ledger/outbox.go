@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/query-api/internal/segmentfile"
 	"muster/schemas/event"
 )
 
@@ -130,7 +131,7 @@ func lock(dir string) (*os.File, error) {
 
 // recover reads the segments of earlier processes, and creates a new one.
 func (o *Outbox) recover() error {
-	numbers, err := segmentNumbers(o.cfg.Dir)
+	numbers, err := segmentfile.List(o.cfg.Dir, segmentSuffix)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (o *Outbox) recover() error {
 	var order []uint64
 	next := uint64(1)
 	for _, n := range numbers {
-		file, err := os.OpenFile(segmentPath(o.cfg.Dir, n), os.O_RDWR, 0)
+		file, err := os.OpenFile(segmentfile.Path(o.cfg.Dir, n, segmentSuffix), os.O_RDWR, 0)
 		if err != nil {
 			return err
 		}
@@ -146,11 +147,11 @@ func (o *Outbox) recover() error {
 		o.segments = append(o.segments, s)
 		next = n + 1
 		for {
-			kind, seq, _, end, err := readFrame(file, s.size)
+			kind, seq, _, end, err := segmentfile.ReadFrame(file, s.size)
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if errors.Is(err, errTruncated) {
+			if errors.Is(err, segmentfile.ErrTruncated) {
 				// The process or the machine died during a write.
 				o.cfg.Logger.Warn("outbox: truncated frame at end of segment",
 					slog.String("segment", file.Name()), slog.Int64("offset", s.size))
@@ -222,12 +223,12 @@ func (o *Outbox) Record(u *event.Usage) error {
 }
 
 func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
-	frame, err := u.AppendJSON(make([]byte, frameHead, frameCapacity))
+	frame, err := u.AppendJSON(make([]byte, segmentfile.FrameHead, frameCapacity))
 	if err != nil {
 		return Entry{}, fmt.Errorf("outbox: encode: %w", err)
 	}
-	payload := frame[frameHead:]
-	if len(payload) > maxPayload {
+	payload := frame[segmentfile.FrameHead:]
+	if len(payload) > segmentfile.MaxPayload {
 		return Entry{}, fmt.Errorf("outbox: event too large: %d bytes", len(payload))
 	}
 	o.mu.Lock()
@@ -241,7 +242,7 @@ func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
 		return Entry{}, ErrFull
 	}
 	o.seq++
-	sealFrame(frame, kind, o.seq)
+	segmentfile.SealFrame(frame, kind, o.seq)
 	s, offset, err := o.write(frame)
 	if err != nil {
 		return Entry{}, fmt.Errorf("outbox: %w", err)
@@ -266,11 +267,11 @@ func (e Entry) Void() error { return e.mark(frameVoid) }
 func (e Entry) ConfirmPartial(credits int64) error {
 	u := *e.ref.usage
 	u.Credits = credits
-	frame, err := u.AppendJSON(make([]byte, frameHead, frameCapacity))
+	frame, err := u.AppendJSON(make([]byte, segmentfile.FrameHead, frameCapacity))
 	if err != nil {
 		return errors.Join(fmt.Errorf("outbox: encode: %w", err), e.Void())
 	}
-	sealFrame(frame, frameReduced, e.seq)
+	segmentfile.SealFrame(frame, frameReduced, e.seq)
 	o := e.outbox
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -282,7 +283,7 @@ func (e Entry) ConfirmPartial(credits int64) error {
 	} else {
 		r.segment.pending--
 		s.pending++
-		r = ref{segment: s, offset: offset, usage: &u, payload: frame[frameHead:]}
+		r = ref{segment: s, offset: offset, usage: &u, payload: frame[segmentfile.FrameHead:]}
 	}
 	o.settle(e.seq, r)
 	return err
@@ -292,8 +293,8 @@ func (e Entry) ConfirmPartial(credits int64) error {
 // after a crash.
 func (e Entry) mark(kind byte) error {
 	o := e.outbox
-	var frame [frameHead]byte
-	sealFrame(frame[:], kind, e.seq)
+	var frame [segmentfile.FrameHead]byte
+	segmentfile.SealFrame(frame[:], kind, e.seq)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _, err := o.write(frame[:])

@@ -1,8 +1,12 @@
-// Package segmentfile names and lists the segment files of a log.
+// Package segmentfile names and lists the segment files of a log, and reads and writes their frames.
 package segmentfile
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,4 +40,54 @@ func List(dir, suffix string) ([]uint64, error) {
 	}
 	slices.Sort(numbers)
 	return numbers, nil
+}
+
+// A frame is: length of the payload (4 bytes), CRC-32C of what follows (4), kind (1), number (8), payload. Integers are
+// big endian.
+const (
+	// FrameHead is the size of what precedes the payload.
+	FrameHead  = 17
+	MaxPayload = 1 << 20
+)
+
+// SealFrame writes the header of a frame whose payload is already set.
+func SealFrame(frame []byte, kind byte, seq uint64) {
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-FrameHead)) //nolint:gosec // MaxPayload at most
+	frame[8] = kind
+	binary.BigEndian.PutUint64(frame[9:], seq)
+	binary.BigEndian.PutUint32(frame[4:], crc32.Checksum(frame[8:], crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// ErrTruncated is returned for a truncated or corrupt frame, such as after a torn write.
+var ErrTruncated = errors.New("truncated frame")
+
+// ReadFrame reads the frame at an offset. It returns io.EOF at the end.
+func ReadFrame(file io.ReaderAt, offset int64) (kind byte, seq uint64, payload []byte, next int64, err error) {
+	var head [FrameHead]byte
+	n, err := file.ReadAt(head[:], offset)
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return 0, 0, nil, offset, io.EOF
+	case n < FrameHead && errors.Is(err, io.EOF):
+		return 0, 0, nil, offset, ErrTruncated
+	case n < FrameHead:
+		return 0, 0, nil, offset, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length > MaxPayload {
+		return 0, 0, nil, offset, ErrTruncated
+	}
+	payload = make([]byte, length)
+	if n, err := file.ReadAt(payload, offset+FrameHead); n < len(payload) {
+		if errors.Is(err, io.EOF) {
+			err = ErrTruncated
+		}
+		return 0, 0, nil, offset, err
+	}
+	sum := crc32.Checksum(head[8:], crc32.MakeTable(crc32.Castagnoli))
+	sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), payload)
+	if sum != binary.BigEndian.Uint32(head[4:]) {
+		return 0, 0, nil, offset, ErrTruncated
+	}
+	return head[8], binary.BigEndian.Uint64(head[9:]), payload, offset + FrameHead + int64(length), nil
 }

@@ -47,50 +47,37 @@ func asException(err error) *chdb.Error {
 	return errStd.errorf("%s", err)
 }
 
-// statuses are the HTTP statuses of exceptions, as of a ClickHouse server (exceptionCodeToHTTPStatus). Others have 500.
-var statuses = map[string]int{
-	"REQUIRED_PASSWORD": http.StatusUnauthorized,
-
-	"UNKNOWN_USER": http.StatusForbidden, "WRONG_PASSWORD": http.StatusForbidden,
-	"AUTHENTICATION_FAILED": http.StatusForbidden,
-	"SET_NON_GRANTED_ROLE":  http.StatusForbidden, "ACCESS_DENIED": http.StatusForbidden,
-
-	"BAD_ARGUMENTS": http.StatusBadRequest, "CANNOT_COMPILE_REGEXP": http.StatusBadRequest,
-	"CANNOT_PARSE_TEXT": http.StatusBadRequest, "CANNOT_PARSE_ESCAPE_SEQUENCE": http.StatusBadRequest,
-	"CANNOT_PARSE_QUOTED_STRING": http.StatusBadRequest, "CANNOT_PARSE_DATE": http.StatusBadRequest,
-	"CANNOT_PARSE_DATETIME": http.StatusBadRequest, "CANNOT_PARSE_NUMBER": http.StatusBadRequest,
-	"CANNOT_PARSE_DOMAIN_VALUE_FROM_STRING": http.StatusBadRequest, "CANNOT_PARSE_IPV4": http.StatusBadRequest,
-	"CANNOT_PARSE_IPV6": http.StatusBadRequest, "CANNOT_PARSE_UUID": http.StatusBadRequest,
-	"CANNOT_PARSE_INPUT_ASSERTION_FAILED": http.StatusBadRequest, "DUPLICATE_COLUMN": http.StatusBadRequest,
-	"ILLEGAL_COLUMN": http.StatusBadRequest, "THERE_IS_NO_COLUMN": http.StatusBadRequest,
-	"UNKNOWN_ELEMENT_IN_AST": http.StatusBadRequest, "UNKNOWN_TYPE_OF_AST_NODE": http.StatusBadRequest,
-	"TOO_DEEP_AST": http.StatusBadRequest, "TOO_BIG_AST": http.StatusBadRequest,
-	"UNEXPECTED_AST_STRUCTURE": http.StatusBadRequest, "SYNTAX_ERROR": http.StatusBadRequest,
-	"INCORRECT_DATA": http.StatusBadRequest, "TYPE_MISMATCH": http.StatusBadRequest,
-	"VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE": http.StatusBadRequest,
-
-	"UNKNOWN_TABLE": http.StatusNotFound, "UNKNOWN_FUNCTION": http.StatusNotFound,
-	"UNKNOWN_IDENTIFIER": http.StatusNotFound,
-	"UNKNOWN_TYPE":       http.StatusNotFound, "UNKNOWN_STORAGE": http.StatusNotFound,
-	"UNKNOWN_DATABASE": http.StatusNotFound,
-	"UNKNOWN_SETTING":  http.StatusNotFound, "UNKNOWN_DIRECTION_OF_SORTING": http.StatusNotFound,
-	"UNKNOWN_AGGREGATE_FUNCTION": http.StatusNotFound, "UNKNOWN_FORMAT": http.StatusNotFound,
-	"UNKNOWN_DATABASE_ENGINE": http.StatusNotFound, "UNKNOWN_TYPE_OF_QUERY": http.StatusNotFound,
-	"UNKNOWN_ROLE": http.StatusNotFound,
-
-	"QUERY_IS_TOO_LARGE":     http.StatusRequestEntityTooLarge,
-	"NOT_IMPLEMENTED":        http.StatusNotImplemented,
-	"SOCKET_TIMEOUT":         http.StatusServiceUnavailable,
-	"CANNOT_OPEN_FILE":       http.StatusServiceUnavailable,
-	"CANNOT_SCHEDULE_TASK":   http.StatusServiceUnavailable,
-	"HTTP_LENGTH_REQUIRED":   http.StatusLengthRequired,
-	"TIMEOUT_EXCEEDED":       http.StatusRequestTimeout,
-	"UNSUPPORTED_MEDIA_TYPE": http.StatusUnsupportedMediaType,
-}
-
+// statusOf returns the HTTP status of an exception, as a ClickHouse server (exceptionCodeToHTTPStatus).
 func statusOf(e *chdb.Error) int {
-	if status, ok := statuses[e.Name]; ok {
-		return status
+	switch e.Name {
+	case "REQUIRED_PASSWORD":
+		return http.StatusUnauthorized
+	case "UNKNOWN_USER", "WRONG_PASSWORD", "AUTHENTICATION_FAILED", "SET_NON_GRANTED_ROLE", "ACCESS_DENIED":
+		return http.StatusForbidden
+	case "BAD_ARGUMENTS", "CANNOT_COMPILE_REGEXP", "CANNOT_PARSE_TEXT", "CANNOT_PARSE_ESCAPE_SEQUENCE",
+		"CANNOT_PARSE_QUOTED_STRING", "CANNOT_PARSE_DATE", "CANNOT_PARSE_DATETIME", "CANNOT_PARSE_NUMBER",
+		"CANNOT_PARSE_DOMAIN_VALUE_FROM_STRING", "CANNOT_PARSE_IPV4", "CANNOT_PARSE_IPV6", "CANNOT_PARSE_UUID",
+		"CANNOT_PARSE_INPUT_ASSERTION_FAILED", "DUPLICATE_COLUMN", "ILLEGAL_COLUMN", "THERE_IS_NO_COLUMN",
+		"UNKNOWN_ELEMENT_IN_AST", "UNKNOWN_TYPE_OF_AST_NODE", "TOO_DEEP_AST", "TOO_BIG_AST",
+		"UNEXPECTED_AST_STRUCTURE", "SYNTAX_ERROR", "INCORRECT_DATA", "TYPE_MISMATCH",
+		"VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE":
+		return http.StatusBadRequest
+	case "UNKNOWN_TABLE", "UNKNOWN_FUNCTION", "UNKNOWN_IDENTIFIER", "UNKNOWN_TYPE", "UNKNOWN_STORAGE",
+		"UNKNOWN_DATABASE", "UNKNOWN_SETTING", "UNKNOWN_DIRECTION_OF_SORTING", "UNKNOWN_AGGREGATE_FUNCTION",
+		"UNKNOWN_FORMAT", "UNKNOWN_DATABASE_ENGINE", "UNKNOWN_TYPE_OF_QUERY", "UNKNOWN_ROLE":
+		return http.StatusNotFound
+	case "QUERY_IS_TOO_LARGE":
+		return http.StatusRequestEntityTooLarge
+	case "NOT_IMPLEMENTED":
+		return http.StatusNotImplemented
+	case "SOCKET_TIMEOUT", "CANNOT_OPEN_FILE", "CANNOT_SCHEDULE_TASK":
+		return http.StatusServiceUnavailable
+	case "HTTP_LENGTH_REQUIRED":
+		return http.StatusLengthRequired
+	case "TIMEOUT_EXCEEDED":
+		return http.StatusRequestTimeout
+	case "UNSUPPORTED_MEDIA_TYPE":
+		return http.StatusUnsupportedMediaType
 	}
 	return http.StatusInternalServerError
 }

@@ -26,7 +26,6 @@ type session struct {
 	database string
 	applied  map[string]string
 	busy     bool
-	timeout  time.Duration
 	expire   *time.Timer
 }
 
@@ -125,7 +124,6 @@ func (s *sessions) giveBack(id string, sess *session, timeout time.Duration, clo
 		sess.conn.Close()
 		return
 	}
-	sess.timeout = timeout
 	sess.expire = time.AfterFunc(timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -54,7 +54,6 @@ type request struct {
 	timeout       time.Duration // max_execution_time; 0: no limit
 	revision      uint64
 	defaultFormat string
-	queryID       string
 	waitEnd       bool
 	compress      bool // block framing of the response
 	decompress    bool // block framing of the body
@@ -71,7 +70,7 @@ func (s *Server) parseRequest(
 	values url.Values, user *User, readonlyMethod bool, ignore map[string]bool,
 ) (*request, *chdb.Error) {
 	q := &request{
-		values: values, user: user, session: values.Get("session_id"), queryID: values.Get("query_id"),
+		values: values, user: user, session: values.Get("session_id"),
 		defaultFormat: values.Get("default_format"), httpCompress: s.settings["enable_http_compression"] != "0",
 		compressLevel: 3, codec: "LZ4", maxQuerySize: 256 << 10,
 	}

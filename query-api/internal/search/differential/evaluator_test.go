@@ -13,25 +13,25 @@ import (
 
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
-	"muster/query-api/internal/search/evaluator"
+	"muster/query-api/internal/search/evaluatortest"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/searchtest"
 )
 
 // collection is the documents for the evaluator.
-func collection(t *testing.T, docs []searchtest.Document) *evaluator.Collection {
+func collection(t *testing.T, docs []searchtest.Document) *evaluatortest.Collection {
 	t.Helper()
 	raw := make([][]byte, len(docs))
 	for i, d := range docs {
 		raw[i] = d.JSON
 	}
-	c, err := evaluator.New(raw)
+	c, err := evaluatortest.New(raw)
 	require.NoError(t, err)
 	return c
 }
 
 // evaluate asks the evaluator.
-func evaluate(c *evaluator.Collection, q map[string]any, now time.Time) (searchtest.Result, error) {
+func evaluate(c *evaluatortest.Collection, q map[string]any, now time.Time) (searchtest.Result, error) {
 	options := clause.Options{Now: now}
 	query, err := json.Marshal(q["query"], json.Deterministic(true))
 	if err != nil {

@@ -1,4 +1,4 @@
-package evaluator
+package evaluatortest
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func New(documents [][]byte) (*Collection, error) {
 	for _, raw := range documents {
 		d, err := read(raw)
 		if err != nil {
-			return nil, fmt.Errorf("evaluator: document %.60s: %w", raw, err)
+			return nil, fmt.Errorf("evaluatortest: document %.60s: %w", raw, err)
 		}
 		c.documents = append(c.documents, d)
 		c.count(d.root)

@@ -1,4 +1,4 @@
-// Package evaluator answers queries of the algebra by brute force: it goes over
+// Package evaluatortest answers queries of the algebra by brute force: it goes over
 // every document with the rules written down as directly as they can be. Tests
 // hold the planner's SQL, the read model and the paging against it, where
 // OpenSearch is not at hand or has no counterpart. It shares with them the
@@ -7,4 +7,4 @@
 //
 // Lowering is not judged: a clause that is lowered to the wrong node is wrong
 // here, too. That is for OpenSearch to find (package differential).
-package evaluator
+package evaluatortest
