@@ -149,7 +149,8 @@ func TestCluster(t *testing.T) {
 			`{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
 			`{"exists":{"field":"profile.connections"}}`,
 			`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
-			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
+			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":` +
+				`{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
 		}
 		if testing.Short() {
 			queries = queries[:4]

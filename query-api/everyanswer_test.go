@@ -312,7 +312,8 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 
 // otherwise covers the rest: single parameters and internal failures.
 func otherwise(t *testing.T, f *fixture, store *gate) {
-	query := `{"query":{"match":{"profile.headline":"engineer"}},"size":1,"sort":[{"profile.connections":"desc"}],"_source":false,"max_credits":1,"dry_run":false`
+	query := `{"query":{"match":{"profile.headline":"engineer"}},"size":1,"sort":[{"profile.connections":"desc"}],` +
+		`"_source":false,"max_credits":1,"dry_run":false`
 	page := f.post("/v1/person/search", query+"}").json()
 	require.NotNil(t, page["next_cursor"])
 	cursor := fmt.Sprintf(`,"cursor":%q}`, page["next_cursor"])

@@ -75,8 +75,9 @@ func (e *Erasure) key() (string, *ValidationError) {
 		return "", &ValidationError{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
 	}
 	if len(e.Identifiers) > MaxIdentifiers {
-		return "", &ValidationError{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries",
-			MaxIdentifiers)}
+		return "", &ValidationError{Path: "identifiers", Code: CodeBadIdentity,
+			Reason: fmt.Sprintf("has more than %d entries",
+				MaxIdentifiers)}
 	}
 	names := make([]string, len(e.Identifiers))
 	for i := range e.Identifiers {

@@ -188,13 +188,15 @@ func (a *args) rewrite(name string) rewriting {
 		return rewriting{algebra.RewriteScored, MaxExpansions + 1} // more are refused
 	case digit > 0:
 		how := map[string]algebra.Rewriting{
-			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteNearness, "top_terms_blended_freqs_": algebra.RewriteBlended,
+			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteNearness,
+			"top_terms_blended_freqs_": algebra.RewriteBlended,
 		}[v.text[:digit]]
 		if n, err := strconv.ParseInt(v.text[digit:], 10, 32); err == nil && n > 0 && how != algebra.RewriteDefault {
 			return rewriting{how, min(int(n), MaxExpansions)}
 		}
 	}
-	a.fail(v.errorf("must be constant_score, constant_score_boolean, constant_score_blended, scoring_boolean, top_terms_N, top_terms_boost_N or top_terms_blended_freqs_N with a number from 1"))
+	a.fail(v.errorf("must be constant_score, constant_score_boolean, constant_score_blended, scoring_boolean, " +
+		"top_terms_N, top_terms_boost_N or top_terms_blended_freqs_N with a number from 1"))
 	return rewriting{}
 }
 

@@ -67,7 +67,8 @@ func constant(n algebra.Bool) bool {
 	if len(n.Must) > 0 {
 		return len(filters) > 0 && !slices.ContainsFunc(n.Must, func(m algebra.Node) bool { return !all(m) })
 	}
-	return len(filters) <= 1 && len(n.Should) == 0 && !slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} })
+	return len(filters) <= 1 && len(n.Should) == 0 &&
+		!slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} })
 }
 
 // all says that a node is match_all, perhaps with a boost.
@@ -98,7 +99,9 @@ func everybody(n algebra.Node) bool {
 	case algebra.DisMax:
 		return len(n.Nodes) == 1 && everybody(n.Nodes[0])
 	case algebra.Bool:
-		if n.MinimumField != nil || slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} }) || others(n.Must) || others(n.Filter) {
+		if n.MinimumField != nil ||
+			slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} }) ||
+			others(n.Must) || others(n.Filter) {
 			return false
 		}
 		return n.Minimum == 0 || len(n.Should) == 1 && everybody(n.Should[0])
@@ -113,7 +116,8 @@ func unscored(n algebra.Node) algebra.Node {
 	case algebra.Boost:
 		return unscored(n.Node)
 	case algebra.Bool:
-		n.Must, n.Filter, n.Should, n.MustNot = eachUnscored(n.Must), eachUnscored(n.Filter), eachUnscored(n.Should), eachUnscored(n.MustNot)
+		n.Must, n.Filter, n.Should, n.MustNot = eachUnscored(n.Must), eachUnscored(n.Filter), eachUnscored(n.Should),
+			eachUnscored(n.MustNot)
 		return n
 	}
 	return n

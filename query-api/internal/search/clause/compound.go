@@ -169,7 +169,8 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if l.nested == path.text && !l.sorting {
-		return nil, path.errorf("stands inside of a nested clause of the same path, whose elements have no elements of their own")
+		return nil, path.errorf("stands inside of a nested clause of the same path, whose elements have no " +
+			"elements of their own")
 	}
 	outer := l.nested
 	l.nested = path.text

@@ -15,7 +15,8 @@ func (d *dateReader) format(at value, text string) error {
 	for name := range strings.SplitSeq(text, "||") {
 		f, ok := formatOf(name)
 		if !ok {
-			return at.errorf("unknown date format %s: known are %s, and patterns of yyyy, MM, dd, MMM, HH, mm, ss, SSS, XXX", quote(name), strings.Join(namedFormats(), ", "))
+			return at.errorf("unknown date format %s: known are %s, and patterns of yyyy, MM, dd, MMM, HH, mm, "+
+				"ss, SSS, XXX", quote(name), strings.Join(namedFormats(), ", "))
 		}
 		d.formats = append(d.formats, f)
 	}
@@ -23,7 +24,8 @@ func (d *dateReader) format(at value, text string) error {
 }
 
 func namedFormats() []string {
-	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601", "date_optional_time", "epoch_millis", "epoch_second"}
+	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601", "date_optional_time",
+		"epoch_millis", "epoch_second"}
 	for _, f := range namedPatterns() {
 		out = append(out, f[0])
 		if !strings.HasPrefix(f[0], "basic_") {
@@ -37,10 +39,13 @@ func namedFormats() []string {
 func namedPatterns() [][2]string {
 	return [][2]string{
 		{"date", "yyyy-MM-dd"}, {"year_month_day", "yyyy-MM-dd"}, {"year_month", "yyyy-MM"}, {"year", "yyyy"},
-		{"date_hour", "yyyy-MM-dd'T'HH"}, {"date_hour_minute", "yyyy-MM-dd'T'HH:mm"}, {"date_hour_minute_second", "yyyy-MM-dd'T'HH:mm:ss"},
-		{"date_hour_minute_second_fraction", "yyyy-MM-dd'T'HH:mm:ss.S"}, {"date_hour_minute_second_millis", "yyyy-MM-dd'T'HH:mm:ss.S"},
+		{"date_hour", "yyyy-MM-dd'T'HH"}, {"date_hour_minute", "yyyy-MM-dd'T'HH:mm"},
+		{"date_hour_minute_second", "yyyy-MM-dd'T'HH:mm:ss"},
+		{"date_hour_minute_second_fraction", "yyyy-MM-dd'T'HH:mm:ss.S"},
+		{"date_hour_minute_second_millis", "yyyy-MM-dd'T'HH:mm:ss.S"},
 		{"date_time_no_millis", "yyyy-MM-dd'T'HH:mm:ssX"}, {"date_time", "yyyy-MM-dd'T'HH:mm:ss.SX"},
-		{"basic_date", "yyyyMMd"}, {"basic_date_time_no_millis", "yyyyMMdd'T'HHmmssX"}, {"basic_date_time", "yyyyMMdd'T'HHmmss.SX"},
+		{"basic_date", "yyyyMMd"}, {"basic_date_time_no_millis", "yyyyMMdd'T'HHmmssX"},
+		{"basic_date_time", "yyyyMMdd'T'HHmmss.SX"},
 	}
 }
 

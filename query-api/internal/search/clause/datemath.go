@@ -37,7 +37,8 @@ func (d dateReader) math(at value, t time.Time, math string, up bool) (time.Time
 			t, ok = add(t, unit, n)
 		}
 		if !ok {
-			return t, at.errorf("unit %s not supported for date math %s: use y, M, w, d, h, m, s", quote(string(rune(unit))), quote(math))
+			return t, at.errorf("unit %s not supported for date math %s: use y, M, w, d, h, m, s",
+				quote(string(rune(unit))), quote(math))
 		}
 	}
 	return t, nil

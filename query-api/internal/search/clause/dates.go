@@ -142,7 +142,8 @@ func (d dateReader) read(at value, text string, up bool) (int64, error) {
 	default:
 		ms, ok := d.date(anchor, up && !isMath)
 		if !ok {
-			return 0, at.errorf("cannot read %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds since 1970, now-1d/d or 2006-01-02||+1M/d, or name the format", quote(text))
+			return 0, at.errorf("cannot read %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds "+
+				"since 1970, now-1d/d or 2006-01-02||+1M/d, or name the format", quote(text))
 		}
 		t = time.UnixMilli(ms)
 	}

@@ -46,7 +46,8 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	case hasList && len(single.members) > 0:
 		return nil, v.errorf("either functions or one function beside the query, not both")
 	case len(single.members) > 1:
-		return nil, v.errorf("names two functions, %s and %s: put them into functions", single.members[0].name, single.members[1].name)
+		return nil, v.errorf("names two functions, %s and %s: put them into functions", single.members[0].name,
+			single.members[1].name)
 	}
 	var err error
 	f.Node = algebra.All{}
@@ -150,7 +151,8 @@ func (l *lowering) fieldFactor(f *algebra.Factor, v value) error {
 	at := a.must("field")
 	f.Kind = algebra.FactorField
 	f.Multiplier = a.number("factor", 1)
-	f.Modifier = a.choice("modifier", "none", "none", "log", "log1p", "log2p", "ln", "ln1p", "ln2p", "square", "sqrt", "reciprocal")
+	f.Modifier = a.choice("modifier", "none", "none", "log", "log1p", "log2p", "ln", "ln1p", "ln2p",
+		"square", "sqrt", "reciprocal")
 	if missing, ok := a.get("missing"); ok && missing.kind != 'n' {
 		m := a.number("missing", 0)
 		f.Missing = &m

@@ -95,7 +95,8 @@ func fuzzyTerm(f algebra.Field, term string, m matching) algebra.Node {
 		return algebra.Term{Field: f, Text: term}
 	}
 	n := algebra.Fuzzy{
-		Field: f, Text: term, Edits: edits, PrefixLength: m.prefixLength, Expansions: m.expansions, Transpositions: m.transpositions, Rewrite: m.rewrite.how,
+		Field: f, Text: term, Edits: edits, PrefixLength: m.prefixLength, Expansions: m.expansions,
+		Transpositions: m.transpositions, Rewrite: m.rewrite.how,
 	}
 	if m.rewrite.terms > 0 {
 		n.Expansions = m.rewrite.terms

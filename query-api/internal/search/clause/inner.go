@@ -49,7 +49,8 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 			return nil, m.errorf("must not be null: leave it out")
 		}
 	}
-	hits := &algebra.InnerHits{Name: path, From: b.integer("from", 0, 0, maxInner), Size: b.integer("size", 3, 0, maxInner)}
+	hits := &algebra.InnerHits{Name: path, From: b.integer("from", 0, 0, maxInner),
+		Size: b.integer("size", 3, 0, maxInner)}
 	if name, ok := b.get("name"); ok {
 		if hits.Name = name.text; name.kind != '"' {
 			return nil, name.errorf("must be a string, not %s", name.what())
@@ -77,7 +78,8 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 		return nil, nil // as in Elasticsearch
 	}
 	if hits.From+hits.Size > maxInner {
-		return nil, at.errorf("Inner result window is too large, from + size must be less than or equal to: [%d] but was [%d]", maxInner, hits.From+hits.Size)
+		return nil, at.errorf("Inner result window is too large, from + size must be less than or equal to: [%d] "+
+			"but was [%d]", maxInner, hits.From+hits.Size)
 	}
 	if l.innerHits[hits.Name] {
 		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)
@@ -108,7 +110,8 @@ func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) 
 	out := make([]algebra.InnerSort, 0, len(list))
 	for _, s := range list {
 		key := algebra.InnerSort{
-			By: algebra.InnerPlace, Field: s.Field, Double: s.Double, Descending: s.Descending, MissingFirst: s.MissingFirst, Missing: s.Missing,
+			By: algebra.InnerPlace, Field: s.Field, Double: s.Double, Descending: s.Descending,
+			MissingFirst: s.MissingFirst, Missing: s.Missing,
 		}
 		switch s.Kind {
 		case planner.SortScore:

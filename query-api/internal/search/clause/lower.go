@@ -67,7 +67,8 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 }
 
 func newLowering(options Options) *lowering {
-	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), zones: make(zones), innerHits: make(map[string]bool)}
+	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), zones: make(zones),
+		innerHits: make(map[string]bool)}
 }
 
 // lowering is the work on one query.
@@ -140,7 +141,8 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	if hint, ok := otherClauses()[m.name]; ok {
 		return nil, m.errorf("unknown query [%s]: %s", m.name, hint)
 	}
-	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), suggest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
+	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""),
+		suggest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
 }
 
 // nulls refuses parameters that are null. Some clauses and parameters of
@@ -226,7 +228,8 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 		}
 	}
 	if len(l.below(name)) > 0 {
-		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
+		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s",
+			quote(name), l.below(name)[0])
 	}
 	const list = "/docs/guides/search lists the fields"
 	shown := readmodel.UnsearchableFields()
@@ -243,7 +246,8 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 	}
 	names := fieldNames()
 	if meant, ok := nearName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
-		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is shown, but not searched: %s", quote(name), meant, list)
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is shown, but not searched: %s",
+			quote(name), meant, list)
 	}
 	if meant, ok := nearName(name, names); ok {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
@@ -316,7 +320,8 @@ func boosted(n algebra.Node, boost float64) algebra.Node {
 // oneField reads {"<field>": ...}, the form of most leaf clauses, and calls
 // lower with what stands there: an object of parameters, or for the short form
 // an object that holds the value under the name of short.
-func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algebra.Field, a *args) (algebra.Node, error)) (algebra.Node, error) {
+func (l *lowering) oneField(c *Clause, v value, short string,
+	lower func(f algebra.Field, a *args) (algebra.Node, error)) (algebra.Node, error) {
 	if v.kind != '{' {
 		return nil, v.errorf("must be an object that names a field, not %s", v.what())
 	}
@@ -324,7 +329,8 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 		return nil, v.errorf("names no field: write {%q: {\"<field>\": ...}}", c.Name)
 	}
 	if len(v.members) > 1 {
-		return nil, v.errorf("[%s] query doesn't support multiple fields, found [%s] and [%s]", c.Name, v.members[0].name, v.members[1].name)
+		return nil, v.errorf("[%s] query doesn't support multiple fields, found [%s] and [%s]", c.Name,
+			v.members[0].name, v.members[1].name)
 	}
 	m := v.members[0]
 	f, err := l.field(v, m.name)
@@ -379,7 +385,8 @@ func (l *lowering) addTerms(v value, n int) error {
 // nestedPath checks the path of a nested clause.
 func (l *lowering) nestedPath(v value, path string) error {
 	if !slices.Contains(readmodel.SearchNested(), path) {
-		return v.errorf("failed to find nested object under path [%s]: nested are %s", path, strings.Join(readmodel.SearchNested(), ", "))
+		return v.errorf("failed to find nested object under path [%s]: nested are %s", path,
+			strings.Join(readmodel.SearchNested(), ", "))
 	}
 	if l.nested != "" && l.nested != path {
 		return v.errorf("the nested object %s is not inside of %s, whose elements are searched here", path, l.nested)

@@ -185,7 +185,8 @@ func (l *lowering) phraseTokens(at value, query string, m matching) ([]analysis.
 		return nil, err
 	}
 	if l.phraseWords += len(tokens); l.phraseWords > MaxPhraseWords {
-		return nil, l.exceeds(at.errorf("the phrases of the query have more than %d words, each counted for each field", MaxPhraseWords))
+		return nil, l.exceeds(at.errorf("the phrases of the query have more than %d words, each counted for each field",
+			MaxPhraseWords))
 	}
 	if err := l.addTerms(at, len(tokens)); err != nil {
 		return nil, err

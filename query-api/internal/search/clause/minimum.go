@@ -10,7 +10,8 @@ import (
 // Results below zero are zero; nothing bounds them above.
 func minimum(v value, spec string, n int) (int, error) {
 	fail := func() (int, error) {
-		return 0, v.errorf("minimum_should_match is a number, a percentage, or conditions such as \"2<75%%\", not %s", quote(spec))
+		return 0, v.errorf("minimum_should_match is a number, a percentage, or conditions such as \"2<75%%\", not %s",
+			quote(spec))
 	}
 	spec = javaTrim(spec)
 	if strings.Contains(spec, "<") {

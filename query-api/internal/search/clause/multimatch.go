@@ -120,7 +120,8 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	at := a.must("query")
 	fieldsAt, hasFields := a.get("fields")
-	kind := a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+	kind := a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase",
+		"phrase_prefix", "bool_prefix")
 	m := a.matching()
 	if err := a.fuzziness(&m); err != nil {
 		return nil, err
@@ -193,7 +194,8 @@ func disMax(nodes []algebra.Node, tie float64) algebra.Node {
 // crossFields lowers a text whose words may be found in any of the fields.
 // Fields that are analysed alike are searched word by word as if they were one:
 // the texts, and all those of whole values.
-func (l *lowering) crossFields(at value, fields []weighted, query string, m matching, tie float64) (algebra.Node, error) {
+func (l *lowering) crossFields(at value, fields []weighted, query string, m matching,
+	tie float64) (algebra.Node, error) {
 	var texts, others []weighted
 	for _, w := range fields {
 		if w.field.IsText() || m.analyzer != "" { // an analyser that is named is that of all

@@ -32,10 +32,12 @@ func otherNames() map[string]string {
 			"logo_url image_link",
 		"profile.connections": "linkedin_connections connections_count num_of_connections connection_count " +
 			"number_of_connections",
-		"profile.followers":             "followers_count follower_count linkedin_followers num_followers number_of_followers",
-		"profile.location.country":      "location_country country country_name location.country_name",
-		"profile.location.country_code": "country_code country_iso country_iso2 location_country_code location_country_iso2 iso_country",
-		"profile.location.raw_address": "location location_name city locality region state address location_locality location_region " +
+		"profile.followers":        "followers_count follower_count linkedin_followers num_followers number_of_followers",
+		"profile.location.country": "location_country country country_name location.country_name",
+		"profile.location.country_code": "country_code country_iso country_iso2 location_country_code " +
+			"location_country_iso2 iso_country",
+		"profile.location.raw_address": "location location_name city locality region state address location_locality " +
+			"location_region " +
 			"location_city location_state location_metro metro location_full location_raw_address place " +
 			"location.name location.city location.region location.locality location.state location.full " +
 			"location.address location.raw",
@@ -45,7 +47,8 @@ func otherNames() map[string]string {
 		"experience.title": "job_title title position position_title role job_role experience.position experience.role " +
 			"experience.position_title experience.title.name experience.name experience.job_title " +
 			"current_title current_job_title active_experience_title experience.job",
-		"experience.company_name": "job_company_name company company_name employer organization organisation experience.company " +
+		"experience.company_name": "job_company_name company company_name employer organization organisation " +
+			"experience.company " +
 			"experience.company.name experience.employer experience.employer_name experience.organization " +
 			"experience.organization_name experience.companyname current_company current_employer " +
 			"current_company_name experience.org",
@@ -55,7 +58,8 @@ func otherNames() map[string]string {
 			"experience.company.network_url experience.url company_linkedin_url",
 		"experience.location": "experience.location_name experience.location_names job_location experience.place " +
 			"experience.city experience.location.name experience.country",
-		"experience.description": "job_summary job_description experience.summary experience.responsibilities experience.details " +
+		"experience.description": "job_summary job_description experience.summary experience.responsibilities " +
+			"experience.details " +
 			"active_experience_description",
 		"experience.start_date": "job_start_date start_date started_at date_from experience.date_from experience.start " +
 			"experience.from experience.started_at experience.begin experience.start_year",
@@ -68,11 +72,13 @@ func otherNames() map[string]string {
 			"education.school.name education.institution education.institution_name education.university " +
 			"education.college education.name education.title",
 		"education.school_id": "school_id education.school.id education.institution_id",
-		"education.school_url": "school_url education.school.url education.school.network_url education.school.linkedin_url " +
+		"education.school_url": "school_url education.school.url education.school.network_url " +
+			"education.school.linkedin_url " +
 			"education.url education.institution_url",
 		"education.degree": "degree degrees education.degrees education.degree_name education.program " +
 			"education.qualification education.degree.name",
-		"education.field_of_study": "major majors field_of_study education.majors education.major education.minors education.minor " +
+		"education.field_of_study": "major majors field_of_study education.majors education.major education.minors " +
+			"education.minor " +
 			"education.subject education.field education.study education.specialization education.subjects",
 		"education.start_date": "education.date_from education.start education.from education.start_year " +
 			"education.date_from_year",
@@ -83,9 +89,11 @@ func otherNames() map[string]string {
 		"certifications.issuer": "certifications.organization certifications.authority certifications.issued_by " +
 			"certifications.organisation certifications.company certifications.issuer_name " +
 			"certifications.provider",
-		"certifications.issue_date": "certifications.date_from certifications.start_date certifications.date certifications.issued_at " +
+		"certifications.issue_date": "certifications.date_from certifications.start_date certifications.date " +
+			"certifications.issued_at " +
 			"certifications.issued certifications.start",
-		"languages.language":    "language languages.name languages.title spoken_languages languages.lang languages.language_name",
+		"languages.language": "language languages.name languages.title spoken_languages languages.lang " +
+			"languages.language_name",
 		"languages.proficiency": "languages.level proficiency language_proficiency languages.fluency languages.skill",
 	} {
 		for name := range strings.FieldsSeq(names) {
@@ -144,11 +152,13 @@ func unwrapped(name string) (string, bool) {
 		return "", false
 	}
 	switch first {
-	case "profile", "person", "people", "candidate", "member", "user", "data", "record", "result", "document", "doc", "_source",
+	case "profile", "person", "people", "candidate", "member", "user", "data", "record", "result",
+		"document", "doc", "_source",
 		"source", "basic_profile", "basics", "network", "professional_network", "linkedin", "contact", "contact_info":
 		return rest, true
 	case "experiences", "jobs", "job", "positions", "position", "work", "work_experience", "work_history", "employment",
-		"employment_history", "employments", "employers", "current_position", "current_employers", "past_employers", "roles", "career":
+		"employment_history", "employments", "employers", "current_position", "current_employers", "past_employers",
+		"roles", "career":
 		return "experience." + rest, true
 	case "schools", "school", "educations", "education_history", "studies", "education_background":
 		return "education." + rest, true

@@ -29,7 +29,8 @@ characters. Fields of a nested path are also visible from the root, where the va
 |---|---|---|
 `, readmodel.MaxKeyword))
 	types := map[readmodel.SearchType]string{
-		readmodel.SearchText: "text, with `.keyword`", readmodel.SearchLong: "integer", readmodel.SearchDate: "date", readmodel.SearchBoolean: "boolean",
+		readmodel.SearchText: "text, with `.keyword`", readmodel.SearchLong: "integer", readmodel.SearchDate: "date",
+		readmodel.SearchBoolean: "boolean",
 	}
 	for _, f := range readmodel.SearchFields() {
 		nested := ""
@@ -38,7 +39,8 @@ characters. Fields of a nested path are also visible from the root, where the va
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Path, types[f.Type], nested)
 	}
-	b.WriteString("\n`_id` is the profile id as `ids`, `term`, `terms`, `match` and `exists` know it, at the root and inside of `nested`.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")
+	b.WriteString("\n`_id` is the profile id as `ids`, `term`, `terms`, `match` and `exists` know it, at the root " +
+		"and inside of `nested`.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			continue

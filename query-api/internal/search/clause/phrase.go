@@ -83,7 +83,8 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 		if m.lenient {
 			return algebra.None{}, nil
 		}
-		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s", f.Name(), f.Path)
+		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s",
+			f.Name(), f.Path)
 	}
 	if m.gapless && !prefix { // Elasticsearch asks the beginnings of phrases with their gaps
 		for i := range tokens {

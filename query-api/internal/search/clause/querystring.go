@@ -42,7 +42,8 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		q.m.fuzzy.given = false // terms are fuzzy only where ~ says so
 	}
-	q.typed = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+	q.typed = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase",
+		"phrase_prefix", "bool_prefix")
 	if _, ok := a.get("tie_breaker"); ok {
 		q.tie = a.number("tie_breaker", 0)
 	} else if q.typed == "most_fields" || q.typed == "bool_prefix" {
@@ -372,7 +373,8 @@ func (q *queryString) named(name string) (searched, error) {
 	var err error
 	in.fields, err = q.l.fieldList(value{place: q.at.place, kind: '"', text: name}, true)
 	if inText, ok := errors.AsType[*Error](err); ok {
-		err = &Error{inText.Path, inText.Reason + `; if the text has a colon of its own, write \: or put the words into quotes`}
+		err = &Error{inText.Path, inText.Reason + `; if the text has a colon of its own, write \: or put the ` +
+			`words into quotes`}
 	}
 	in.date = ofDate(name, in.fields)
 	return in, err

@@ -156,12 +156,14 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 		if f.IsText() || q.analyseWildcards {
 			analyzer = q.m.analyzer
 		}
-		return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, analyzer)})), nil
+		return q.l.leaf(f,
+			q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, analyzer)})), nil
 	})
 }
 
 // analysedPrefix is an unfinished word that is analysed, as all of whose tokens but the last are finished; nil where there are none.
-func (l *lowering) analysedPrefix(f algebra.Field, at value, text, analyzer string, and bool, rewrite rewriting) (algebra.Node, error) {
+func (l *lowering) analysedPrefix(f algebra.Field, at value, text, analyzer string, and bool,
+	rewrite rewriting) (algebra.Node, error) {
 	tokens, err := l.analyse(at, text, analyzer)
 	if err != nil || len(tokens) == 0 {
 		return nil, err

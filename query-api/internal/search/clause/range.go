@@ -122,7 +122,8 @@ func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone str
 		if err := d.inZone(at, zone); err != nil {
 			return nil, err
 		}
-		return l.dateRange(f, at, d, dateBounds{lower: lower, upper: upper, lowerIncluded: b.lowerIncluded, upperIncluded: b.upperIncluded})
+		return l.dateRange(f, at, d, dateBounds{lower: lower, upper: upper, lowerIncluded: b.lowerIncluded,
+			upperIncluded: b.upperIncluded})
 	}
 }
 

@@ -35,7 +35,8 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 }
 
 // regexpNode reads a regular expression of Lucene's, which matches whole terms.
-func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool, rewrite rewriting) (algebra.Node, error) {
+func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
+	rewrite rewriting) (algebra.Node, error) {
 	if utf8.RuneCountInString(text) > MaxRegexp {
 		return nil, at.errorf("the length of regex [%d] exceeds %d", utf8.RuneCountInString(text), MaxRegexp)
 	}
@@ -56,7 +57,8 @@ func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
 			o.Complement = true
 		case "NONE", "":
 		default:
-			return nil, at.errorf("unknown regexp flag [%s]: known are ALL, ANYSTRING, COMPLEMENT, EMPTY, INTERSECTION, INTERVAL, NONE", strings.ReplaceAll(quote(flag), `"`, ""))
+			return nil, at.errorf("unknown regexp flag [%s]: known are ALL, ANYSTRING, COMPLEMENT, EMPTY, "+
+				"INTERSECTION, INTERVAL, NONE", strings.ReplaceAll(quote(flag), `"`, ""))
 		}
 	}
 	if text == "" {
@@ -66,7 +68,8 @@ func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
 	if problem != "" {
 		return nil, at.errorf("the regular expression cannot be read: %s", problem)
 	}
-	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive, Flags: strings.ToUpper(flags)}
+	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive,
+		Flags: strings.ToUpper(flags)}
 	var exact bool
 	if n.Expression, exact = x.RE2(); !exact {
 		n.Regexp = x

@@ -147,7 +147,8 @@ func simpleFlags(v value) (int, error) {
 		case name == "NONE":
 			return 0, nil
 		case bit == 0 && name != "":
-			return 0, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(name))
+			return 0, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, "+
+				"ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(name))
 		}
 		sum |= bit
 	}

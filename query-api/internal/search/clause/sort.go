@@ -75,7 +75,8 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 		case '{':
 			list = item.members
 		default:
-			return nil, false, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": \"desc\"}}, not %s", item.what())
+			return nil, false, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": "+
+				"\"desc\"}}, not %s", item.what())
 		}
 		for _, m := range list {
 			s, unmapped, err := l.sort(m)
@@ -233,7 +234,8 @@ func (l *lowering) missing(s *planner.Sort, at value) error {
 		return nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if x, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && at.kind == '0' && !errors.Is(err, strconv.ErrRange) {
+	if x, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && at.kind == '0' &&
+		!errors.Is(err, strconv.ErrRange) {
 		n, err = int64(min(max(x, math.MinInt64), 1<<63-1024)), nil // cut off after the point
 		if x >= 1<<63 {
 			n = math.MaxInt64

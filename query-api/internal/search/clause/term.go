@@ -328,7 +328,8 @@ func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, at.errorf("no field is named like %s: fields are %s and so on", quote(pattern), strings.Join(fieldNames()[:4], ", "))
+		return nil, at.errorf("no field is named like %s: fields are %s and so on", quote(pattern),
+			strings.Join(fieldNames()[:4], ", "))
 	}
 	return out, nil
 }
@@ -380,5 +381,6 @@ func (l *lowering) pattern(f algebra.Field, a *args, at value, kind algebra.Patt
 	if len(text) > MaxAnalysed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
 	}
-	return boosted(l.leaf(f, rewrite.of(algebra.Pattern{Field: f, Kind: kind, Text: text, Insensitive: insensitive})), boost), nil
+	return boosted(l.leaf(f, rewrite.of(algebra.Pattern{Field: f, Kind: kind, Text: text, Insensitive: insensitive})),
+		boost), nil
 }

@@ -56,9 +56,11 @@ type Cursor struct {
 
 // Reasons why a cursor is refused. Their texts are meant for the caller.
 var (
-	ErrInvalid = errors.New("the cursor is not one of this service's: pass next_cursor of the previous answer unchanged, or leave it out to begin anew")
+	ErrInvalid = errors.New("the cursor is not one of this service's: pass next_cursor of the previous answer " +
+		"unchanged, or leave it out to begin anew")
 	ErrExpired = errors.New("the cursor has expired, they live for 24 hours: leave it out to begin anew")
-	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as they were on the first page, or leave it out to begin anew")
+	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as they were on the first " +
+		"page, or leave it out to begin anew")
 )
 
 // Hash is what binds a cursor to a query, however its JSON is written: with other white
@@ -70,7 +72,8 @@ func Hash(query, sort jsontext.Value, organization string) []byte {
 	query, sort = query.Clone(), sort.Clone()
 	// What is no JSON, or nested too deep, stays as it is, and is refused where it is read.
 	_ = jcs.JSON(&query, numbers...)
-	if jcs.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
+	if jcs.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil &&
+		(sort.Kind() == 'n' || string(sort) == "[]") {
 		sort = nil
 	}
 	return TextHash(query, sort, organization)
@@ -104,7 +107,8 @@ func Encode(c Cursor, key []byte) (string, error) {
 		return "", ErrTooLarge
 	}
 	var packed bytes.Buffer
-	if err := flate.StatelessDeflate(&packed, content, true, nil); err != nil { // a writer would take half a megabyte each time
+	// Stateless, since a flate.Writer would allocate half a megabyte for each cursor.
+	if err := flate.StatelessDeflate(&packed, content, true, nil); err != nil {
 		return "", err
 	}
 	seal, err := sealing(key)

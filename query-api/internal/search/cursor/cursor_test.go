@@ -32,17 +32,20 @@ func TestSize(t *testing.T) {
 
 // A query is the same however it is written, and another one otherwise.
 func TestHash(t *testing.T) {
-	const query = `{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],"filter":[{"term":{"profile.connections":5}}]}}`
+	const query = `{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],"filter":[{"term":` +
+		`{"profile.connections":5}}]}}`
 	const sort = `[{"updated_at":"desc","profile.connections":"asc"},"_score"]`
 	of := Hash([]byte(query), []byte(sort), "org")
 	for name, c := range map[string]struct {
 		query, sort, organization string
 		same                      bool
 	}{
-		"as it was":       {query, sort, "org", true},
-		"white space":     {strings.ReplaceAll(query, ":", " :\n\t"), strings.ReplaceAll(sort, ":", " :\n"), "org", true},
-		"escapes":         {strings.ReplaceAll(query, "engineer", `\u0065ngin\u0065er`), strings.ReplaceAll(sort, "_score", `\u005fscore`), "org", true},
-		"order in query":  {`{"bool":{"filter":[{"term":{"profile.connections":5}}],"must":[{"match":{"profile.headline":"engineer"}}]}}`, sort, "org", true},
+		"as it was":   {query, sort, "org", true},
+		"white space": {strings.ReplaceAll(query, ":", " :\n\t"), strings.ReplaceAll(sort, ":", " :\n"), "org", true},
+		"escapes": {strings.ReplaceAll(query, "engineer", `\u0065ngin\u0065er`),
+			strings.ReplaceAll(sort, "_score", `\u005fscore`), "org", true},
+		"order in query": {`{"bool":{"filter":[{"term":{"profile.connections":5}}],"must":[{"match":` +
+			`{"profile.headline":"engineer"}}]}}`, sort, "org", true},
 		"order in sort":   {query, `[{"profile.connections":"asc","updated_at":"desc"},"_score"]`, "org", false},
 		"order of sort":   {query, `["_score",{"updated_at":"desc","profile.connections":"asc"}]`, "org", false},
 		"another word":    {strings.ReplaceAll(query, "engineer", "engineers"), sort, "org", false},
@@ -88,7 +91,8 @@ func TestVersionBefore(t *testing.T) {
 // Whoever holds a cursor reads nothing in it, and changes nothing.
 func TestSealed(t *testing.T) {
 	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.Now()
-	text, err := Encode(Cursor{Query: query.Query, Now: now.UnixMilli(), Expansions: map[string][]string{"w": {"sentinel"}}}, key)
+	text, err := Encode(Cursor{Query: query.Query, Now: now.UnixMilli(),
+		Expansions: map[string][]string{"w": {"sentinel"}}}, key)
 	require.NoError(t, err)
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	require.NoError(t, err)

@@ -68,7 +68,8 @@ func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg sea
 	return newTracedEngine(t, conn, now, cfg, noop.NewTracerProvider().Tracer(""))
 }
 
-func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config, tracer trace.Tracer) *engine {
+func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config,
+	tracer trace.Tracer) *engine {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

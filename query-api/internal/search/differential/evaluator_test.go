@@ -83,7 +83,8 @@ func TestEvaluator(t *testing.T) {
 		if err != nil {
 			return 0, nil, err
 		}
-		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly), searchtest.CompareInner(q, want, got, totalsOnly))
+		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly),
+			searchtest.CompareInner(q, want, got, totalsOnly))
 	}
 	refusals := 0
 	for i := range queries {

@@ -54,7 +54,8 @@ func TestFaults(t *testing.T) {
 			overlayFile := filepath.Join(dir, "overlay.json")
 			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
 			binary := filepath.Join(dir, "differential.test")
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-tags", "opensearch", "-overlay", overlayFile, "-o", binary, ".")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-tags", "opensearch",
+				"-overlay", overlayFile, "-o", binary, ".")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "the fault must compile: %s", out)
 			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch$", "-test.failfast")

@@ -24,13 +24,18 @@ func TestFloors(t *testing.T) {
 	conn := store(t, people)
 	require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
 	spans := tracetest.NewSpanRecorder()
-	leaving := newTracedEngine(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1, SampleShare: 4, Postings: -1},
+	leaving := newTracedEngine(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1,
+		SampleShare: 4, Postings: -1},
 		sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""))
-	keeping := newEngineWith(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: math.MaxInt64, Postings: -1})
+	keeping := newEngineWith(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1,
+		FloorFrom: math.MaxInt64, Postings: -1})
 	remembering := newEngine(t, conn, time.Now)
 	var words []string
-	require.NoError(t, conn.QueryRow(t.Context(), "SELECT groupUniqArray(400)(arrayJoin(arrayConcat(profile_headline_tokens, arrayFlatten(experience_title_tokens), "+
-		"arrayFlatten(experience_location_tokens), arrayFlatten(education_school_name_tokens), profile_full_name_tokens))) FROM search_people").Scan(&words))
+	require.NoError(t,
+		conn.QueryRow(t.Context(), "SELECT groupUniqArray(400)(arrayJoin(arrayConcat(profile_headline_tokens, "+
+			"arrayFlatten(experience_title_tokens), "+
+			"arrayFlatten(experience_location_tokens), arrayFlatten(education_school_name_tokens), "+
+			"profile_full_name_tokens))) FROM search_people").Scan(&words))
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range queries {
 		query := wide(r, words, 1)
@@ -64,7 +69,8 @@ func wide(r *rand.Rand, words []string, depth int) map[string]any {
 		}
 		return strings.Join(list, " ")
 	}
-	fields := []string{"*", "profile.*^2", "experience.*", "profile.headline^3", "experience.title^0.5", "education.*", "experience.company_name^1e6"}
+	fields := []string{"*", "profile.*^2", "experience.*", "profile.headline^3", "experience.title^0.5", "education.*",
+		"experience.company_name^1e6"}
 	r.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	switch n := r.IntN(10); {
 	case n < 4 || depth == 0:
@@ -83,13 +89,16 @@ func wide(r *rand.Rand, words []string, depth int) map[string]any {
 		}
 		return map[string]any{"multi_match": m}
 	case n < 6:
-		return map[string]any{"query_string": map[string]any{"query": strings.ReplaceAll(text(), " ", []string{" ", " OR ", " AND "}[r.IntN(3)])}}
+		return map[string]any{"query_string": map[string]any{"query": strings.ReplaceAll(text(), " ",
+			[]string{" ", " OR ", " AND "}[r.IntN(3)])}}
 	case n < 7:
 		return map[string]any{"simple_query_string": map[string]any{"query": text()}}
 	case n < 8:
-		return map[string]any{"dis_max": map[string]any{"queries": []any{wide(r, words, depth-1), wide(r, words, depth-1)}, "boost": []float64{1.5, 1e-44, 1e30}[r.IntN(3)]}}
+		return map[string]any{"dis_max": map[string]any{"queries": []any{wide(r, words, depth-1),
+			wide(r, words, depth-1)}, "boost": []float64{1.5, 1e-44, 1e30}[r.IntN(3)]}}
 	default:
-		b := map[string]any{"should": []any{wide(r, words, depth-1), wide(r, words, depth-1)}, "minimum_should_match": r.IntN(3)}
+		b := map[string]any{"should": []any{wide(r, words, depth-1), wide(r, words, depth-1)},
+			"minimum_should_match": r.IntN(3)}
 		if r.IntN(2) == 0 {
 			b["must"] = wide(r, words, depth-1)
 		}
@@ -97,7 +106,9 @@ func wide(r *rand.Rand, words []string, depth int) map[string]any {
 			b["must_not"] = map[string]any{"match": map[string]any{"profile.headline": text()}}
 		}
 		if r.IntN(4) == 0 {
-			b["should"] = append(b["should"].([]any), map[string]any{"exists": map[string]any{"field": "education.degree"}}, map[string]any{"constant_score": map[string]any{"filter": map[string]any{"match": map[string]any{"profile.summary": text()}}, "boost": 4}})
+			b["should"] = append(b["should"].([]any),
+				map[string]any{"exists": map[string]any{"field": "education.degree"}},
+				map[string]any{"constant_score": map[string]any{"filter": map[string]any{"match": map[string]any{"profile.summary": text()}}, "boost": 4}})
 		}
 		return map[string]any{"bool": b}
 	}

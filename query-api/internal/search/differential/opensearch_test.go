@@ -47,7 +47,8 @@ func TestSearch(t *testing.T) {
 		if err != nil {
 			var e *clause.Error
 			// The judge looks at no clause that cannot matter, and counts a phrase with slop as one where muster's limit counts words.
-			if errors.As(err, &e) && (want.Total == 0 || refusedByScore(t.Context(), q) || strings.Contains(e.Reason, "more than 1024 clauses")) {
+			if errors.As(err, &e) && (want.Total == 0 || refusedByScore(t.Context(), q) ||
+				strings.Contains(e.Reason, "more than 1024 clauses")) {
 				return 0, err, nil
 			}
 			var budget *search.Budget // the judge that is asked here takes more clauses than Elasticsearch does
@@ -59,7 +60,8 @@ func TestSearch(t *testing.T) {
 			}
 			return 0, nil, err
 		}
-		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly), searchtest.CompareInner(q, want, got, totalsOnly))
+		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly),
+			searchtest.CompareInner(q, want, got, totalsOnly))
 	}
 	limit, tries := 25, 150
 	if once {

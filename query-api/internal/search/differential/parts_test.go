@@ -29,7 +29,8 @@ func TestParts(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	clock := func() time.Time { return now } // a minute later each round, so that nothing is taken for granted by SQL
-	kept := newTracedEngine(t, conn, clock, search.Config{Timeout: patience, StatsAge: -1}, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""))
+	kept := newTracedEngine(t, conn, clock, search.Config{Timeout: patience, StatsAge: -1},
+		sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""))
 	asked := newEngineWith(t, conn, clock, search.Config{Timeout: patience, Postings: -1, StatsAge: -1})
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 5, Allowed: allowed()})
 	require.NoError(t, err)
@@ -40,18 +41,23 @@ func TestParts(t *testing.T) {
 	}
 	// Some people as others are, in another version.
 	changed := func(version string) string {
-		return fmt.Sprintf("INSERT INTO search_people SELECT * EXCEPT (h, i, v) REPLACE (h AS profile_hash, i AS profile_id, %s AS version) FROM "+
+		return fmt.Sprintf("INSERT INTO search_people SELECT * EXCEPT (h, i, v) REPLACE (h AS profile_hash, i AS "+
+			"profile_id, %s AS version) FROM "+
 			"(SELECT *, rowNumberInAllBlocks() AS n FROM search_people WHERE profile_hash %% 7 = %d) AS b INNER JOIN "+
-			"(SELECT profile_hash AS h, profile_id AS i, max(version) AS v, rowNumberInAllBlocks() AS n FROM search_people WHERE profile_hash %% 11 = %d GROUP BY h, i) AS a USING n",
+			"(SELECT profile_hash AS h, profile_id AS i, max(version) AS v, rowNumberInAllBlocks() AS n FROM "+
+			"search_people WHERE profile_hash %% 11 = %d GROUP BY h, i) AS a USING n",
 			version, r.IntN(7), r.IntN(11))
 	}
-	seen := "INSERT INTO seen_versions (kind, key_hash, key, version, content_hash, deleted, last_updated, topic, partition, offset) " +
-		"SELECT 'network-person', profile_hash, profile_id, version + %d, content_hash, false, '', '', 0, 0 FROM search_people WHERE profile_hash %% 13 = %d"
+	seen := "INSERT INTO seen_versions (kind, key_hash, key, version, content_hash, deleted, last_updated, topic, " +
+		"partition, offset) " +
+		"SELECT 'network-person', profile_hash, profile_id, version + %d, content_hash, false, '', '', 0, 0 FROM " +
+		"search_people WHERE profile_hash %% 13 = %d"
 	events := []func(){
 		func() { do(strings.ReplaceAll(changed("v + 1000000"), "* EXCEPT (h, i, v)", "* EXCEPT (h, i, v, n)")) },
 		func() { do(strings.ReplaceAll(changed("v - 1000000"), "* EXCEPT (h, i, v)", "* EXCEPT (h, i, v, n)")) },
 		func() {
-			do(fmt.Sprintf("INSERT INTO search_people SELECT * REPLACE (version + 500000 AS version, true AS deleted) FROM search_people WHERE profile_hash %% 17 = %d", r.IntN(17)))
+			do(fmt.Sprintf("INSERT INTO search_people SELECT * REPLACE (version + 500000 AS version, true AS "+
+				"deleted) FROM search_people WHERE profile_hash %% 17 = %d", r.IntN(17)))
 		},
 		func() {
 			do("SYSTEM START MERGES search_people") // deletions wait for them
@@ -78,7 +84,8 @@ func TestParts(t *testing.T) {
 		now = now.Add(time.Minute)
 		bodies := []string{
 			`{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`,
-			`{"query":{"bool":{"must":{"match":{"experience.title":"engineer manager"}},"must_not":{"range":{"updated_at":{"gte":"2026-01-01"}}}}}}`,
+			`{"query":{"bool":{"must":{"match":{"experience.title":"engineer manager"}},"must_not":{"range":` +
+				`{"updated_at":{"gte":"2026-01-01"}}}}}}`,
 		}
 		for range queries {
 			body, err := json.Marshal(g.Next().Body, json.Deterministic(true))

@@ -14,7 +14,8 @@ import (
 func TestTooManyTerms(t *testing.T) {
 	muster := newEngine(t, store(t, 600), time.Now)
 	for _, query := range []string{
-		`{"prefix":{"experience.description.keyword":{"value":"","rewrite":"REWRITE"}}}`, `{"wildcard":{"experience.description.keyword":{"value":"*","rewrite":"REWRITE"}}}`,
+		`{"prefix":{"experience.description.keyword":{"value":"","rewrite":"REWRITE"}}}`,
+		`{"wildcard":{"experience.description.keyword":{"value":"*","rewrite":"REWRITE"}}}`,
 		`{"regexp":{"experience.description.keyword":{"value":"~(engineer)","rewrite":"REWRITE"}}}`,
 	} {
 		ask := func(rewrite string) (int, error) {
@@ -34,7 +35,8 @@ func TestTooManyTerms(t *testing.T) {
 	}
 
 	var budget *search.Budget
-	_, err := muster.Search(t.Context(), []byte(`{"query":{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 300)+`b"}}}`))
+	_, err := muster.Search(t.Context(),
+		[]byte(`{"query":{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 300)+`b"}}}`))
 	require.ErrorAs(t, err, &budget)
 	require.ErrorContains(t, err, "words in their fields: name fewer fields", "more than any statement is done with")
 }

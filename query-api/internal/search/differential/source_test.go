@@ -43,7 +43,8 @@ func TestSource(t *testing.T) {
 		source := drawSource(r, all)
 		text, err := json.Marshal(source, json.Deterministic(true))
 		require.NoError(t, err)
-		body, err := json.Marshal(map[string]any{"query": map[string]any{"match_all": map[string]any{}}, "size": len(docs), "_source": source}, json.Deterministic(true))
+		body, err := json.Marshal(map[string]any{"query": map[string]any{"match_all": map[string]any{}},
+			"size": len(docs), "_source": source}, json.Deterministic(true))
 		require.NoError(t, err)
 		var judged struct {
 			Hits struct {
@@ -53,7 +54,8 @@ func TestSource(t *testing.T) {
 				} `json:"hits"`
 			} `json:"hits"`
 		}
-		require.NoError(t, node.Do(t.Context(), http.MethodPost, "/sources/_search", jsontext.Value(body), &judged), "%s", text)
+		require.NoError(t, node.Do(t.Context(), http.MethodPost, "/sources/_search", jsontext.Value(body), &judged),
+			"%s", text)
 		want := make(map[string]map[string]any)
 		for _, h := range judged.Hits.Hits {
 			if h.Source == nil {
@@ -63,7 +65,8 @@ func TestSource(t *testing.T) {
 			h.Source["profile_id"] = h.ID
 			want[h.ID] = h.Source
 		}
-		prepared, err := muster.searcher.Prepare(search.Request{Query: jsontext.Value(`{"match_all":{}}`), Source: text, Size: len(docs), Organization: "test"})
+		prepared, err := muster.searcher.Prepare(search.Request{Query: jsontext.Value(`{"match_all":{}}`), Source: text,
+			Size: len(docs), Organization: "test"})
 		require.NoError(t, err, "%s", text)
 		page, err := prepared.Run(t.Context())
 		require.NoError(t, err)

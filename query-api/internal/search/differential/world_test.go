@@ -90,7 +90,9 @@ func (*sink) Truth([]byte) error { return nil }
 // documents are the people of the store as the API serves them.
 func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	t.Helper()
-	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL WHERE NOT deleted ORDER BY profile_id")
+	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+
+		" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL "+
+		"WHERE NOT deleted ORDER BY profile_id")
 	require.NoError(t, err)
 	defer rows.Close() // read to its end
 	var out []searchtest.Document
@@ -120,7 +122,8 @@ func strangePeople() []string {
 		long[i] = "abcdefghij"[i%10]
 	}
 	person := func(i int, updated, members string) string {
-		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"%s",%s}`, i, i, updated, members)
+		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"%s",%s}`, i,
+			i, updated, members)
 	}
 	bodies := []string{
 		`"full_name":"田中 太郎","headline":"東京のソフトウェアエンジニア 東京 東京"`,
@@ -128,11 +131,18 @@ func strangePeople() []string {
 		`"full_name":"Ольга Иванова","headline":"Инженер-программист C++ и Go","summary":"Санкт-Петербург"`,
 		`"full_name":"محمد علي","headline":"مهندس برمجيات 🚀 ★"`,
 		`"full_name":"!!! ---","headline":"🚀🚀 👩‍💻 rockets 🚀"`,
-		`"full_name":"Ann O'Neil","headline":"engineer engineer engineer, AT&T and node.js at 10:30","summary":"` + string(long) + `"`,
-		`"full_name":"Ann O’Neil","headline":"ENGINEER of C# and .NET; Engineer","connections":0,"followers":9007199254740993`,
-		`"headline":"the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the end"`,
-		`"full_name":"No Jobs","experience":[{"title":"Engineer","start":"1999","current":false},{"title":"Engineer","company":{"name":"Engineer Engineer"}},{"company":{"name":"Acme"}}],"languages":[{"language":"Deutsch"},{"proficiency":"native"}]`,
-		`"full_name":"Two Jobs","experience":[{"title":"Software Engineer","company":{"name":"Acme"},"start":"2001-02-03","end":"2004"},{"title":"Manager of Engineer","company":{"name":"Acme Corp"},"start":"2004-05","description":"Software was here. Engineer too"}]`,
+		`"full_name":"Ann O'Neil","headline":"engineer engineer engineer, AT&T and node.js at 10:30","summary":"` +
+			string(long) + `"`,
+		`"full_name":"Ann O’Neil","headline":"ENGINEER of C# and .NET; Engineer","connections":0,` +
+			`"followers":9007199254740993`,
+		`"headline":"the the the the the the the the the the the the the the the the the the the the the the the the ` +
+			`the the the the the the the the the the the the the the the the the the the the end"`,
+		`"full_name":"No Jobs","experience":[{"title":"Engineer","start":"1999","current":false},{"title":"Engineer",` +
+			`"company":{"name":"Engineer Engineer"}},{"company":{"name":"Acme"}}],` +
+			`"languages":[{"language":"Deutsch"},{"proficiency":"native"}]`,
+		`"full_name":"Two Jobs","experience":[{"title":"Software Engineer","company":{"name":"Acme"},` +
+			`"start":"2001-02-03","end":"2004"},{"title":"Manager of Engineer","company":{"name":"Acme Corp"},` +
+			`"start":"2004-05","description":"Software was here. Engineer too"}]`,
 		`"full_name":"Ångström Ünal","headline":"Straße İstanbul ﬁnance ΣΊΣΥΦΟΣ"`,
 		`"full_name":"a*b?c\\d \"quoted\" (x) [y] {z} /s/","headline":"wild * cards ? and \\ slashes + - && || ! ^ ~ :"`,
 		`"full_name":"Gaps","experience":[{"title":"Omega"},{"title":"!!!"},{"title":"Omega"}]`,

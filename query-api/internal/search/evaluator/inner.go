@@ -42,9 +42,11 @@ func (e *evaluation) hits(n algebra.Nested, d *document) (searchtest.Inner, erro
 	sorts := make([]planner.Sort, len(n.InnerHits.Sort))
 	for i, s := range n.InnerHits.Sort {
 		kind := map[algebra.InnerKey]planner.SortKind{
-			algebra.InnerScore: planner.SortScore, algebra.InnerField: planner.SortField, algebra.InnerPlace: planner.SortDocument,
+			algebra.InnerScore: planner.SortScore, algebra.InnerField: planner.SortField,
+			algebra.InnerPlace: planner.SortDocument,
 		}[s.By]
-		sorts[i] = planner.Sort{Kind: kind, Field: s.Field, Double: s.Double, Descending: s.Descending, MissingFirst: s.MissingFirst, Missing: s.Missing}
+		sorts[i] = planner.Sort{Kind: kind, Field: s.Field, Double: s.Double, Descending: s.Descending,
+			MissingFirst: s.MissingFirst, Missing: s.Missing}
 	}
 	var list []hit
 	for i, u := range d.elements[n.Path] {

@@ -169,7 +169,8 @@ func (e *evaluation) combined(n algebra.Combined, p place) (float64, bool) {
 	if frequency == 0 {
 		return 0, false
 	}
-	return bm25(rarity(df, units), frequency, norm(int(math.Floor(length+0.5))), float64(float32(terms/float64(units)))), true
+	return bm25(rarity(df, units), frequency, norm(int(math.Floor(length+0.5))),
+		float64(float32(terms/float64(units)))), true
 }
 
 // function changes the score of a node.

@@ -59,7 +59,8 @@ func Compare(judge, got Result, totalsOnly bool) error {
 		}
 		place := judge.Hits[i]
 		if !samePlace(place, want) {
-			return fmt.Errorf("hit %d is %s with %s, at its place the judge has %s with %s", i, h.ID, keys(want), place.ID, keys(place))
+			return fmt.Errorf("hit %d is %s with %s, at its place the judge has %s with %s", i, h.ID, keys(want),
+				place.ID, keys(place))
 		}
 		if h.Score != nil && want.Score != nil && !near(*h.Score, *want.Score) {
 			return fmt.Errorf("hit %d, %s, has the score %g, the judge's is %g", i, h.ID, *h.Score, *want.Score)

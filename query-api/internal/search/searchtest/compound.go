@@ -215,7 +215,8 @@ func (g *Generator) function(s scope) any {
 
 func (g *Generator) oneFunction(s scope) map[string]any {
 	const c = "function_score"
-	switch kind := pick(g.r, "weight", "field_value_factor", "field_value_factor", "gauss", "exp", "linear", "random_score"); kind {
+	switch kind := pick(g.r, "weight", "field_value_factor", "field_value_factor", "gauss", "exp", "linear",
+		"random_score"); kind {
 	case "weight":
 		if g.may(c, kind, 1) {
 			return object("weight", pick(g.r, 0, 0.5, 2, 4.5))
@@ -259,7 +260,8 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 			if err != nil {
 				return nil
 			}
-			args["origin"], args["scale"] = t.AddDate(0, 0, g.r.IntN(100)).Format("2006-01-02"), pick(g.r, "30d", "200d", "5000h", "9000h")
+			args["origin"], args["scale"] = t.AddDate(0, 0, g.r.IntN(100)).Format("2006-01-02"),
+				pick(g.r, "30d", "200d", "5000h", "9000h")
 			if g.r.IntN(2) == 0 {
 				args["offset"] = pick(g.r, "5d", "100h")
 			}

@@ -42,8 +42,10 @@ func fields() []field {
 			out = append(out, field{path: p, nested: nested, kind: k})
 		}
 	}
-	add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name", "profile.full_name",
-		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address", "profile.location.country",
+	add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name",
+		"profile.full_name",
+		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address",
+		"profile.location.country",
 		"profile.location.country_code", "profile.personal_email")
 	add("", number, "profile.connections", "profile.followers")
 	add("", date, "updated_at")

@@ -107,7 +107,8 @@ func (g *Generator) synonyms(clause string, args map[string]any) {
 }
 
 func (g *Generator) minimum() any {
-	return pick[any](g.r, 1, 2, -1, "2", "-1", "50%", "75%", "-25%", "-50%", "0", "2<75%", "1<-1 3<50%", "3<90%", 100, "100%")
+	return pick[any](g.r, 1, 2, -1, "2", "-1", "50%", "75%", "-25%", "-50%", "0", "2<75%", "1<-1 3<50%", "3<90%", 100,
+		"100%")
 }
 
 // phrase draws a stretch of a text of the scope.
@@ -259,7 +260,8 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 	}
 	if patterns && g.may(clause, "fields_pattern", 5) {
 		switch {
-		case s.path != "" && clause == "combined_fields": // no .keyword: search refuses it always, the judge only where it works out scores
+		case s.path != "" && clause == "combined_fields":
+			// Without .keyword: search always rejects it, OpenSearch only if it computes scores.
 			names = append(names, map[string]string{"experience": "experience.*_name", "education": "education.*_name",
 				"certifications": "certifications.*me", "languages": "lang*.language"}[s.path])
 		case s.path != "":
@@ -309,7 +311,8 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 		}
 	}
 	query := strings.Join(words, " ")
-	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 && g.may(c, "lenient", 1) {
+	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 &&
+		g.may(c, "lenient", 1) {
 		query, args["fields"], args["lenient"] = pick(g.r, "true", "false"), append(list, "*current"), true
 	}
 	switch kind {

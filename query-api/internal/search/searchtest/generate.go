@@ -57,7 +57,8 @@ func NewGenerator(docs []Document, o Options) (*Generator, error) {
 	if len(docs) == 0 {
 		return nil, errors.New("searchtest: no documents")
 	}
-	g := &Generator{r: rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)), docs: docs, allowed: o.Allowed, told: map[string]int{}} //nolint:gosec // not for secrets
+	r := rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)) //nolint:gosec // not for secrets
+	g := &Generator{r: r, docs: docs, allowed: o.Allowed, told: map[string]int{}}
 	if g.allowed == nil {
 		g.allowed = func(string, string) bool { return true }
 	}

@@ -277,7 +277,8 @@ func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 			}
 		}
 		if found < 0 {
-			return fmt.Errorf("place %d shows %s, the judge has element %d there, of which it shows %s", i, text, want.Offsets[place], shown[place])
+			return fmt.Errorf("place %d shows %s, the judge has element %d there, of which it shows %s", i, text,
+				want.Offsets[place], shown[place])
 		}
 		taken[found] = true
 	}

@@ -227,7 +227,8 @@ func (g *Generator) wild(term string) string {
 // rewrite says how a pattern or a fuzzy word becomes terms.
 func (g *Generator) rewrite(clause, parameter string, args map[string]any) {
 	if g.may(clause, parameter, 6) {
-		args[parameter] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_1", "top_terms_3", "top_terms_200",
+		args[parameter] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_1",
+			"top_terms_3", "top_terms_200",
 			"top_terms_boost_2", "top_terms_boost_10", "top_terms_blended_freqs_2", "top_terms_blended_freqs_20")
 	}
 }

@@ -198,7 +198,9 @@ func (g *Generator) expression(s scope, f field, v string) string {
 		}
 		return "_exists_:" + e.path
 	case 12:
-		return "/" + strings.ReplaceAll(g.pattern([]rune(pick(g.r, strings.ToLower(word), strings.ToLower(word), word, strings.ToUpper(word)))), "/", `\/`) + "/"
+		return "/" +
+			strings.ReplaceAll(g.pattern([]rune(pick(g.r, strings.ToLower(word), strings.ToLower(word), word,
+				strings.ToUpper(word)))), "/", `\/`) + "/"
 	case 13:
 		if g.r.IntN(3) == 0 {
 			return pick(g.r, "*", name+":*")
@@ -287,7 +289,8 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 		args["minimum_should_match"] = g.minimum()
 	}
 	if g.may(c, "flags", 5) {
-		args["flags"] = pick[any](g.r, "ALL", "", 6, 899, "OR|", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT", "OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
+		args["flags"] = pick[any](g.r, "ALL", "", 6, 899, "OR|", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT",
+			"OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
 	}
 	if g.may(c, "analyze_wildcard", 10) {
 		args["analyze_wildcard"] = true

@@ -86,12 +86,15 @@ func (g *Generator) bound(args map[string]any, bound func(side int) any, side in
 func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 	layout := ""
 	if g.may("range", "format", 4) {
-		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy", "strict_date_optional_time")
-		layout = map[string]string{"yyyy-MM-dd": "2006-01-02", "dd/MM/yyyy": "02/01/2006", "yyyy": "2006", "yyyy-MM||yyyy": "2006-01",
+		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy",
+			"strict_date_optional_time")
+		layout = map[string]string{"yyyy-MM-dd": "2006-01-02", "dd/MM/yyyy": "02/01/2006", "yyyy": "2006",
+			"yyyy-MM||yyyy":             "2006-01",
 			"strict_date_optional_time": "2006-01-02T15:04:05Z", "epoch_millis": "ms"}[args["format"].(string)]
 	}
 	if layout != "ms" && g.may("range", "time_zone", 5) {
-		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "America/Havana", "Asia/Beirut")
+		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "UTC", "Europe/Berlin", "America/New_York",
+			"America/Santiago", "America/Havana", "Asia/Beirut")
 	}
 	g.bounds(args, func(side int) any {
 		u := t.AddDate(0, side*g.r.IntN(30), side*g.r.IntN(300))
@@ -104,7 +107,8 @@ func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 		var literal string
 		switch layout {
 		case "":
-			literal = u.Format(pick(g.r, "2006-01-02", "2006-01-02", "2006-01", "2006", "2006-01-02T15:04:05Z", "2006-01-02T15:04"))
+			literal = u.Format(pick(g.r, "2006-01-02", "2006-01-02", "2006-01", "2006", "2006-01-02T15:04:05Z",
+				"2006-01-02T15:04"))
 		case "ms":
 			return u.UnixMilli()
 		default:
@@ -125,7 +129,8 @@ func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 func clockChanges() []time.Time {
 	night := func(m time.Month, d int) time.Time { return time.Date(2026, m, d, 0, 0, 0, 0, time.UTC) }
 	return []time.Time{
-		night(time.March, 8), night(time.March, 29), night(time.April, 5), night(time.September, 6), night(time.October, 25), night(time.November, 1),
+		night(time.March, 8), night(time.March, 29), night(time.April, 5), night(time.September, 6),
+		night(time.October, 25), night(time.November, 1),
 	}
 }
 

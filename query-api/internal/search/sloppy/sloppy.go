@@ -97,7 +97,8 @@ func (m *matcher) begin() bool {
 func (m *matcher) group() {
 	for i, p := range m.all {
 		for _, q := range m.all[:i] {
-			if q.Offset == p.Offset || !slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(q.Words, w) }) {
+			if q.Offset == p.Offset ||
+				!slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(q.Words, w) }) {
 				continue
 			}
 			m.multi = m.multi || len(p.Words) > 1 || len(q.Words) > 1

@@ -89,9 +89,11 @@ func TestOptions(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	for expression, want := range map[string]string{
-		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `a|`: "is missing", `(a|)`: "( is not closed", `a&`: "is missing", `\e`: "no class of characters", `[\b]`: "no class of characters",
+		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `a|`: "is missing",
+		`(a|)`: "( is not closed", `a&`: "is missing", `\e`: "no class of characters", `[\b]`: "no class of characters",
 		`[e-]`: "ends before it begins", `a\`: "nothing after it",
-		`<1>`: "two numbers", `a{`: "{ is not closed", `a{3,1}`: "the greater second", `a{1001}`: "at most 1000", `[b-a]`: "ends before it begins", `a~`: "is missing",
+		`<1>`: "two numbers", `a{`: "{ is not closed", `a{3,1}`: "the greater second", `a{1001}`: "at most 1000",
+		`[b-a]`: "ends before it begins", `a~`: "is missing",
 		strings.Repeat("(", 200): "nested too deeply", strings.Repeat("~", 200) + "a": "nested too deeply",
 	} {
 		_, problem := termregexp.Parse(expression, all())
@@ -154,7 +156,8 @@ func FuzzMatch(f *testing.F) {
 		}
 		found := matches(t, x, term)
 		if exact {
-			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")), matches(t, x, strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
+			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")),
+				matches(t, x, strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
 		} else if found {
 			require.True(t, re.MatchString(term), "%q as %q: %q", expression, superset, term)
 		}
