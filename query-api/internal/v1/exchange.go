@@ -185,7 +185,7 @@ func (s *Server) record(
 	if isServerFault(rec.status) && !gone && !errors.Is(x.cause, redisbreaker.ErrUnavailable) {
 		level = slog.LevelError
 		// Overload needs no fix except less load.
-		if errors.As(x.cause, new(*search.Busy)) || errors.Is(x.cause, errFull) {
+		if errors.As(x.cause, new(*search.OverloadedError)) || errors.Is(x.cause, errFull) {
 			level = slog.LevelWarn
 		}
 	}

@@ -4,14 +4,14 @@ import (
 	"math"
 )
 
-// Expanded stands in explanations for a node that becomes others before planning.
+// Expanded wraps, in explanations, a node that is expanded to others before planning.
 type Expanded struct {
 	Node
-	// Terms is how many of the stored terms it becomes.
+	// Terms is the number of stored terms that it expands to.
 	Terms int
 }
 
-// Describe writes a node as values that marshal to JSON, for people to read.
+// Describe returns a readable form of a node that marshals to JSON.
 func Describe(n Node) any {
 	switch n := n.(type) {
 	case Expanded:
@@ -100,8 +100,8 @@ func Describe(n Node) any {
 	return nil
 }
 
-// String names a way of scoring terms.
-func (r Rewriting) String() string {
+// String returns the name of the rewrite method.
+func (r RewriteMethod) String() string {
 	return [...]string{"default", "constant", "scored", "nearness", "blended"}[r]
 }
 

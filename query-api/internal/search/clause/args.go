@@ -169,7 +169,7 @@ func (a *args) noSynonyms() { a.flag("auto_generate_synonyms_phrase_query", true
 
 // rewriting says how the terms are scored that a pattern or a fuzzy word becomes, and of how many at most; 0: it is not said.
 type rewriting struct {
-	how   algebra.Rewriting
+	how   algebra.RewriteMethod
 	terms int
 }
 
@@ -187,8 +187,8 @@ func (a *args) rewrite(name string) rewriting {
 	case v.text == "scoring_boolean":
 		return rewriting{algebra.RewriteScored, MaxExpansions + 1} // more are refused
 	case digit > 0:
-		how := map[string]algebra.Rewriting{
-			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteNearness,
+		how := map[string]algebra.RewriteMethod{
+			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteTopTermsBoost,
 			"top_terms_blended_freqs_": algebra.RewriteBlended,
 		}[v.text[:digit]]
 		if n, err := strconv.ParseInt(v.text[digit:], 10, 32); err == nil && n > 0 && how != algebra.RewriteDefault {

@@ -89,7 +89,7 @@ func (l *lowering) word(f algebra.Field, term string, m matching) algebra.Node {
 func fuzzyTerm(f algebra.Field, term string, m matching) algebra.Node {
 	edits := m.fuzzy.of(term)
 	if edits == 0 {
-		if m.rewrite.how == algebra.RewriteConstant || m.rewrite.how == algebra.RewriteNearness {
+		if m.rewrite.how == algebra.RewriteConstant || m.rewrite.how == algebra.RewriteTopTermsBoost {
 			return algebra.Set{Field: f, Values: []string{term}}
 		}
 		return algebra.Term{Field: f, Text: term}

@@ -110,7 +110,7 @@ func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) 
 	out := make([]algebra.InnerSort, 0, len(list))
 	for _, s := range list {
 		key := algebra.InnerSort{
-			By: algebra.InnerPlace, Field: s.Field, Double: s.Double, Descending: s.Descending,
+			By: algebra.InnerPosition, Field: s.Field, Double: s.Double, Descending: s.Descending,
 			MissingFirst: s.MissingFirst, Missing: s.Missing,
 		}
 		switch s.Kind {

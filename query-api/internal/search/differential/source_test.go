@@ -18,9 +18,8 @@ import (
 	"muster/query-api/internal/search"
 )
 
-// TestSource shows of each person what the judge shows, for names of fields and patterns drawn from the documents. The
-// profile id is always shown (rulings.md, Search).
-func TestSource(t *testing.T) {
+// Names of fields and patterns are drawn from the documents. The profile ID is always returned (rulings.md, Search).
+func TestSourceFilter_EqualsOpenSearch(t *testing.T) {
 	conn := open(t, enginetest.DSN(t))
 	fill(t, conn, 60)
 	docs := documents(t, conn)
@@ -31,7 +30,7 @@ func TestSource(t *testing.T) {
 	for _, d := range docs {
 		var v any
 		require.NoError(t, json.Unmarshal(d.JSON, &v))
-		memberNames(v, "", names)
+		fieldPaths(v, "", names)
 	}
 	all := make([]string, 0, len(names))
 	for n := range names {
@@ -46,7 +45,7 @@ func TestSource(t *testing.T) {
 		body, err := json.Marshal(map[string]any{"query": map[string]any{"match_all": map[string]any{}},
 			"size": len(docs), "_source": source}, json.Deterministic(true))
 		require.NoError(t, err)
-		var judged struct {
+		var reference struct {
 			Hits struct {
 				Hits []struct {
 					ID     string         `json:"_id"`
@@ -54,10 +53,10 @@ func TestSource(t *testing.T) {
 				} `json:"hits"`
 			} `json:"hits"`
 		}
-		require.NoError(t, node.Do(t.Context(), http.MethodPost, "/sources/_search", jsontext.Value(body), &judged),
+		require.NoError(t, node.Do(t.Context(), http.MethodPost, "/sources/_search", jsontext.Value(body), &reference),
 			"%s", text)
 		want := make(map[string]map[string]any)
-		for _, h := range judged.Hits.Hits {
+		for _, h := range reference.Hits.Hits {
 			if h.Source == nil {
 				h.Source = make(map[string]any)
 			}
@@ -77,26 +76,26 @@ func TestSource(t *testing.T) {
 			require.Equal(t, want[page.ProfileIDs[i]], got, "%s", text)
 		}
 	}
-	require.Greater(t, filtered, 10_000, "what is compared is not empty")
+	require.Greater(t, filtered, 10_000, "fields were compared")
 }
 
-// memberNames collects the names of all members of a value, with those of the objects that hold them in front.
-func memberNames(v any, path string, names map[string]bool) {
+// fieldPaths collects the paths of all fields of a value.
+func fieldPaths(v any, path string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
 			name := strings.TrimPrefix(path+"."+k, ".")
 			names[name] = true
-			memberNames(e, name, names)
+			fieldPaths(e, name, names)
 		}
 	case []any:
 		for _, e := range v {
-			memberNames(e, path, names)
+			fieldPaths(e, path, names)
 		}
 	}
 }
 
-// drawSource draws a value of _source.
+// drawSource returns a random value of _source.
 func drawSource(r *rand.Rand, names []string) any {
 	pattern := func() string {
 		name := names[r.IntN(len(names))]

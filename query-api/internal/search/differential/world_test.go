@@ -17,7 +17,7 @@ import (
 	"muster/schemas/sampledata"
 )
 
-// open connects to a database.
+// open connects to the read models.
 func open(t *testing.T, dsn string) driver.Conn {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, MaxOpenConns: 4})
@@ -26,8 +26,8 @@ func open(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-// store is a database with the read models of a generated world; people are
-// those of the world, about six in ten have a profile.
+// store returns a database with the read models of sample data for the given number of people, about 60% of whom have a
+// profile.
 func store(t *testing.T, people int) driver.Conn {
 	t.Helper()
 	conn := open(t, enginetest.DSN(t))
@@ -35,7 +35,7 @@ func store(t *testing.T, people int) driver.Conn {
 	return conn
 }
 
-// fill makes the read models and puts the people into them.
+// fill creates the read models and inserts the people.
 func fill(t *testing.T, conn driver.Conn, people int) {
 	t.Helper()
 	files, err := readmodel.Migrations()
@@ -46,7 +46,7 @@ func fill(t *testing.T, conn driver.Conn, people int) {
 	require.NoError(t, err)
 	s := &sink{t: t, conn: conn, renderer: readmodel.NewRenderer(identity.Default())}
 	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: people, Seed: 6}, s, nil))
-	for _, r := range strangePeople() {
+	for _, r := range unusualPeople() {
 		require.NoError(t, s.Record(sampledata.NetworkPerson, []byte(r)))
 	}
 	require.NoError(t, s.flush())
@@ -87,14 +87,14 @@ func (s *sink) flush() error {
 
 func (*sink) Truth([]byte) error { return nil }
 
-// documents are the people of the store as the API serves them.
+// documents returns the people of the store as the API returns them.
 func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+
 		" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL "+
 		"WHERE NOT deleted ORDER BY profile_id")
 	require.NoError(t, err)
-	defer rows.Close() // read to its end
+	defer rows.Close() // read completely
 	var out []searchtest.Document
 	for rows.Next() {
 		var fragment string
@@ -107,7 +107,7 @@ func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	return out
 }
 
-// clockChanges are instants around which some zone's clocks go forward or back (searchtest's zones).
+// clockChanges returns instants around which the clocks of a time zone of searchtest change.
 func clockChanges() []string {
 	return []string{
 		"2026-03-08T04:30:00Z", "2026-03-08T05:30:00Z", "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z",
@@ -115,8 +115,8 @@ func clockChanges() []string {
 	}
 }
 
-// strangePeople have what the generated world lacks: scripts, emoji, long values, repeated words, empty texts.
-func strangePeople() []string {
+// unusualPeople returns what the sample data lack: scripts, emoji, long values, repeated words, empty texts.
+func unusualPeople() []string {
 	long := make([]byte, 300)
 	for i := range long {
 		long[i] = "abcdefghij"[i%10]

@@ -43,7 +43,7 @@ func (e *evaluation) hits(n algebra.Nested, d *document) (searchtest.Inner, erro
 	for i, s := range n.InnerHits.Sort {
 		kind := map[algebra.InnerKey]planner.SortKind{
 			algebra.InnerScore: planner.SortScore, algebra.InnerField: planner.SortField,
-			algebra.InnerPlace: planner.SortDocument,
+			algebra.InnerPosition: planner.SortDocument,
 		}[s.By]
 		sorts[i] = planner.Sort{Kind: kind, Field: s.Field, Double: s.Double, Descending: s.Descending,
 			MissingFirst: s.MissingFirst, Missing: s.Missing}

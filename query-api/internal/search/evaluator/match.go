@@ -331,7 +331,7 @@ func (e *evaluation) fuzzy(n algebra.Fuzzy) (algebra.Node, error) {
 }
 
 // rewritten joins terms that stand for one.
-func (e *evaluation) rewritten(f algebra.Field, how algebra.Rewriting, list []near) (algebra.Node, error) {
+func (e *evaluation) rewritten(f algebra.Field, how algebra.RewriteMethod, list []near) (algebra.Node, error) {
 	if len(list) == 0 {
 		return algebra.None{}, nil
 	}
@@ -343,7 +343,7 @@ func (e *evaluation) rewritten(f algebra.Field, how algebra.Rewriting, list []ne
 	for _, t := range list {
 		var n algebra.Node = algebra.Term{Field: f, Text: t.term}
 		switch how {
-		case algebra.RewriteNearness:
+		case algebra.RewriteTopTermsBoost:
 			n = algebra.Set{Field: f, Values: []string{t.term}}
 		case algebra.RewriteScored:
 		default:

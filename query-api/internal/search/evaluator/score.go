@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/query-api/internal/search/sloppy"
+	"muster/query-api/internal/search/sloppyphrase"
 )
 
 // bm25 is the score of a term or phrase that occurs so often in a text of so
@@ -106,13 +106,13 @@ func (e *evaluation) blended(n algebra.Term) int {
 
 func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 	stats := e.field(n.Field)
-	var terms []sloppy.Term
+	var terms []sloppyphrase.Term
 	weight := 0.0
 	for i, position := range n.Terms {
 		if len(position) == 0 {
 			continue
 		}
-		t := sloppy.Term{Offset: i, Words: position}
+		t := sloppyphrase.Term{Offset: i, Words: position}
 		for _, token := range p.content(n.Field).tokens {
 			if slices.Contains(position, token.Text) {
 				t.Positions = append(t.Positions, token.Position)
@@ -129,10 +129,10 @@ func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 	switch {
 	case len(terms) == 0:
 	case n.Slop > 0 && len(terms) > 1:
-		frequency = sloppy.Frequency(terms, n.Slop)
+		frequency = sloppyphrase.Frequency(terms, n.Slop)
 	default:
 		for _, first := range terms[0].Positions {
-			together := !slices.ContainsFunc(terms, func(t sloppy.Term) bool {
+			together := !slices.ContainsFunc(terms, func(t sloppyphrase.Term) bool {
 				return !slices.Contains(t.Positions, first+t.Offset-terms[0].Offset)
 			})
 			if together {

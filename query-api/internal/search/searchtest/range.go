@@ -51,7 +51,7 @@ func (g *Generator) rangeOf(s scope, _ int) any {
 	return object(name, args)
 }
 
-// bounds draws one or two bounds; side is -1 below and 1 above the value. Of two on one side the last one counts, here the
+// bounds sets one or two bounds; side is -1 below and 1 above the value. Of two on one side the last one counts, here the
 // longer name.
 func (g *Generator) bounds(args map[string]any, bound func(side int) any) {
 	which := g.r.IntN(3)
@@ -101,7 +101,7 @@ func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 		switch {
 		case g.r.IntN(4) == 0:
 			u = t
-		case name == "updated_at" && g.r.IntN(4) == 0: // which alone has hours: around where the clocks of those zones change
+		case name == "updated_at" && g.r.IntN(4) == 0: // the only field with hours: around the clock changes of those zones
 			u = pick(g.r, clockChanges()...).Add(time.Duration(g.r.IntN(12)) * 30 * time.Minute)
 		}
 		var literal string
@@ -125,7 +125,7 @@ func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 	})
 }
 
-// clockChanges are nights in which the clocks of the zones that are drawn go forward or back, from midnight UTC on.
+// clockChanges returns the nights, from midnight UTC, in which the clocks of the time zones change.
 func clockChanges() []time.Time {
 	night := func(m time.Month, d int) time.Time { return time.Date(2026, m, d, 0, 0, 0, 0, time.UTC) }
 	return []time.Time{

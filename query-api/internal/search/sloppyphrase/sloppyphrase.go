@@ -1,4 +1,4 @@
-package sloppy
+package sloppyphrase
 
 import (
 	"cmp"
