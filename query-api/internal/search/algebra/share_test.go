@@ -9,8 +9,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Which statistics a term has that stands several times among clauses of which any may match.
-func TestShareStatistics(t *testing.T) {
+func TestShareStatistics_EqualTermsShareTheFirstOnes(t *testing.T) {
 	field := algebra.Field{SearchField: readmodel.SearchField{Path: "f", Type: readmodel.SearchText}}
 	term := func(text string, blend int, boost float64) algebra.Node {
 		n := algebra.Term{Field: field, Text: text, Blend: blend}

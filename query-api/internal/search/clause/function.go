@@ -32,7 +32,7 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	query, hasQuery := a.get("query")
 	list, hasList := a.get("functions")
 	boost := a.boost()
-	// A single function may stand beside the query.
+	// A single function may be next to the query.
 	single := value{place: v.place, kind: '{'}
 	for _, name := range factorNames() {
 		if at, ok := a.get(name); ok {
@@ -77,14 +77,14 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	if len(f.Functions) == 1 {
 		if _, all := f.Functions[0].Filter.(algebra.All); all || f.Functions[0].Filter == nil {
-			f.ScoreMode = algebra.ScoreFirst // Elasticsearch joins nothing then: avg would divide by the weight
+			f.ScoreMode = algebra.ScoreFirst // Elasticsearch combines nothing then: avg would divide by the weight.
 		}
 	}
 	l.functions = true
 	return boosted(f, boost), nil
 }
 
-// factor reads one function.
+// factor lowers one function.
 func (l *lowering) factor(v value) (algebra.Factor, error) {
 	a := arguments(v, parameters(append(factorNames(), "filter")...))
 	f := algebra.Factor{Kind: algebra.FactorWeight, Weight: a.number("weight", 1), Multiplier: 1}
@@ -195,7 +195,7 @@ func (l *lowering) randomScore(f *algebra.Factor, v value) error {
 	return a.done()
 }
 
-// decay reads {"<field>": {origin, scale, offset, decay}, "multi_value_mode": ...}.
+// decay lowers {"<field>": {origin, scale, offset, decay}, "multi_value_mode": ...}.
 func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	if v.kind != '{' {
 		return v.errorf("must be an object that names a field, not %s", v.what())
@@ -255,11 +255,11 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 			return err
 		}
 		f.Origin = float64(ms)
-		if f.Scale, err = span(scale); err != nil {
+		if f.Scale, err = duration(scale); err != nil {
 			return err
 		}
 		if hasOffset {
-			if f.Offset, err = span(offset); err != nil {
+			if f.Offset, err = duration(offset); err != nil {
 				return err
 			}
 		}
@@ -279,9 +279,9 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	return nil
 }
 
-// span reads a length of time such as 10d: whole numbers of a unit, in milliseconds, of which it has whole ones. A
-// capital M would be a month, which is none.
-func span(v value) (float64, error) {
+// duration parses a duration such as 10d, an integer of a unit, and returns whole milliseconds. A capital M would be
+// a month, which is not a duration.
+func duration(v value) (float64, error) {
 	text := strings.TrimSpace(strings.ToLower(v.text))
 	for _, u := range []struct {
 		suffix string
@@ -305,7 +305,7 @@ func span(v value) (float64, error) {
 		break
 	}
 	if text != "" && strings.Trim(text, "0") == "" {
-		return 0, nil // the one that needs no unit
+		return 0, nil // the only one without a unit
 	}
 	return 0, v.errorf("must be a length of time such as 10d, 12h or 500ms, of the units d, h, m, s, ms, micros and nanos")
 }

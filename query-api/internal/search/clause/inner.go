@@ -5,15 +5,15 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// maxInner is how far into the elements that match inner hits may look.
+// maxInner is the maximum of from + size of inner hits.
 const maxInner = 100
 
-// InnerHits are the parameters of inner_hits.
+// InnerHits returns the supported parameters of inner_hits.
 func InnerHits() []string {
 	return []string{"name", "from", "size", "sort", "_source", "ignore_unmapped"}
 }
 
-// unreported says why inner_hits does not know a member of Elasticsearch's.
+// unreported returns why a parameter of inner_hits in Elasticsearch is unsupported.
 func unreported(name string) string {
 	switch name {
 	case "highlight":
@@ -34,11 +34,11 @@ func unreported(name string) string {
 	return ""
 }
 
-// innerHitsOf reads which of the elements that match are shown.
+// innerHitsOf lowers inner_hits.
 func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error) {
 	at, ok := a.get("inner_hits")
 	if !ok || at.kind == 'n' {
-		return nil, nil // nobody asks
+		return nil, nil // not requested
 	}
 	b := arguments(at, parameters(InnerHits()...))
 	for _, m := range at.members {
@@ -56,7 +56,7 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 			return nil, name.errorf("must be a string, not %s", name.what())
 		}
 	}
-	b.flag("ignore_unmapped", false) // of the clause it is in
+	b.flag("ignore_unmapped", false) // has no effect here
 	var err error
 	if sort, ok := b.get("sort"); ok {
 		hits.Sort, err = l.innerSort(sort, path)
@@ -92,8 +92,8 @@ func bestFirst() []algebra.InnerSort {
 	return []algebra.InnerSort{{By: algebra.InnerScore, Descending: true}}
 }
 
-// innerSort reads the order of elements. Fields that they do not have are equal in all of
-// them, and those that they have are single, so that all modes mean the same.
+// innerSort lowers the sort of inner hits. Fields that nested documents lack are equal in all of them; fields that
+// they have are single-valued, so that all sort modes are the same.
 func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) {
 	if v.kind != '[' && v.kind != '{' {
 		return nil, v.errorf("must be a list of sort keys or an object of them, not %s", v.what())
@@ -126,9 +126,9 @@ func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) 
 	return out, nil
 }
 
-// void says that Elasticsearch takes a clause for match_none as it is written. What is in
-// it shows no inner hits then, whatever else finds the person.
-func void(v value) bool {
+// isMatchNone reports whether Elasticsearch rewrites a clause, as written, to match_none. Its inner hits are then
+// empty, even if another clause matches the person.
+func isMatchNone(v value) bool {
 	if v.kind != '{' || len(v.members) != 1 {
 		return false
 	}
@@ -154,21 +154,21 @@ func void(v value) bool {
 			}
 		}
 	case "constant_score":
-		return void(part("filter"))
+		return isMatchNone(part("filter"))
 	case "function_score":
-		return void(part("query"))
+		return isMatchNone(part("query"))
 	case "boosting":
-		return void(part("positive"))
+		return isMatchNone(part("positive"))
 	case "bool":
-		must, filter, should := several(part("must")), several(part("filter")), several(part("should"))
+		must, filter, should := clauseList(part("must")), clauseList(part("filter")), clauseList(part("should"))
 		optional := 0
 		for _, c := range should {
-			if void(c) {
+			if isMatchNone(c) {
 				optional++
 			}
 		}
 		for _, c := range append(must, filter...) {
-			if void(c) {
+			if isMatchNone(c) {
 				return true
 			}
 		}
@@ -177,8 +177,8 @@ func void(v value) bool {
 	return false
 }
 
-// several are the clauses of a part of a bool, which may be one without a list.
-func several(v value) []value {
+// clauseList returns the clauses of a part of a bool, which may be a single one without an array.
+func clauseList(v value) []value {
 	switch v.kind {
 	case '[':
 		return v.items[:len(v.items):len(v.items)]
@@ -188,8 +188,8 @@ func several(v value) []value {
 	return nil
 }
 
-// Source reads _source, where path is where it stands: true, false, a name, a list of
-// names, or an object of includes and excludes. Names may hold *.
+// Source parses _source at path: true, false, a name, an array of names, or an object with includes and excludes.
+// Names may contain *.
 func Source(text []byte, path string) (algebra.Source, error) {
 	if len(text) == 0 {
 		return algebra.Source{}, nil
@@ -201,7 +201,7 @@ func Source(text []byte, path string) (algebra.Source, error) {
 	return sourceOf(v)
 }
 
-// maxSource bounds the names of a _source filter.
+// maxSource is the maximum number of names of a _source filter.
 const maxSource = 256
 
 func sourceOf(v value) (algebra.Source, error) {

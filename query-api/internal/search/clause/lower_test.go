@@ -28,8 +28,7 @@ func lowered(t *testing.T, query string) string {
 	return string(text)
 }
 
-// What is wrong is said with its place.
-func TestErrors(t *testing.T) {
+func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 	for query, want := range map[string]string{
 		`{}`:                     `query: query malformed, empty clause found: name one, such as {"match_all": {}} for everybody`,
 		`[]`:                     "query: must be a query clause",
@@ -195,8 +194,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A length of time is a whole number of a unit, of which M is none.
-func TestSpans(t *testing.T) {
+// A capital M would be a month.
+func TestLower_ScaleIsAWholeDuration(t *testing.T) {
 	lower := func(scale string) (algebra.Node, error) {
 		return clause.Lower([]byte(`{"function_score":{"gauss":{"updated_at":{"origin":"2024","scale":`+scale+`}}}}`),
 			"query", options())
@@ -219,8 +218,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Of a number that counts something the fraction is cut off; slop 0 is as none.
-func TestWholeNumbers(t *testing.T) {
+func TestLower_CountsAreTruncated(t *testing.T) {
 	slop := func(slop string) string {
 		return lowered(t, `{"match_phrase":{"profile.headline":{"query":"a b","slop":`+slop+`}}}`)
 	}
@@ -234,8 +232,8 @@ func TestWholeNumbers(t *testing.T) {
 	require.Equal(t, prefix(""), prefix(`,"slop":0`))
 }
 
-// The integer -0 is 0; -0.0 is less, and so is the text "-0".
-func TestMinusZero(t *testing.T) {
+// -0.0, and the text "-0", are less.
+func TestLower_IntegerMinusZeroIsZero(t *testing.T) {
 	match := func(boost string) string { return `{"match":{"profile.headline":{"query":"a","boost":` + boost + `}}}` }
 	require.Equal(t, lowered(t, match(`0`)), lowered(t, match(`-0`)))
 	for _, boost := range []string{`-0.0`, `-0e0`, `"-0"`} {
@@ -246,8 +244,7 @@ func TestMinusZero(t *testing.T) {
 	}
 }
 
-// A text that is a number in Java is one where numbers are read, in every clause.
-func TestNumbersAsTexts(t *testing.T) {
+func TestLower_NumbersInTextsAreParsedAsInJava(t *testing.T) {
 	for _, query := range []string{
 		`{"match":{"profile.headline":{"query":"a b","boost":%}}}`,
 		`{"match":{"profile.headline":{"query":"a b","fuzziness":%}}}`,
@@ -270,8 +267,7 @@ func TestNumbersAsTexts(t *testing.T) {
 	}
 }
 
-// A seed is a number or any text, of which equal ones give equal scores.
-func TestSeeds(t *testing.T) {
+func TestLower_SeedIsANumberOrText(t *testing.T) {
 	seeded := func(seed string) int64 {
 		n, err := clause.Lower([]byte(`{"function_score":{"random_score":{"seed":`+seed+`}}}`), "query", options())
 		require.NoError(t, err, seed)
@@ -283,8 +279,7 @@ func TestSeeds(t *testing.T) {
 	require.Equal(t, seeded(`7`), seeded(`"7"`))
 }
 
-// Without a number people sort by a number; what is none is refused.
-func TestSortMissing(t *testing.T) {
+func TestSorts_MissingIsANumber(t *testing.T) {
 	for missing, want := range map[string]string{
 		`2030`: "2030", `"2030"`: "2030", `"+2030"`: "2030", `250.7`: "250", `-250.7`: "-250",
 		`1e30`: "9223372036854775807", `-1e30`: "-9223372036854775808",
@@ -303,8 +298,8 @@ func TestSortMissing(t *testing.T) {
 	}
 }
 
-// Of several bounds on one side the last one counts, as Elasticsearch reads them; null takes one away.
-func TestBounds(t *testing.T) {
+// null removes the bounds before it.
+func TestLower_LastBoundOfASideCounts(t *testing.T) {
 	for bounds, want := range map[string]string{
 		`"gt":5,"gte":9`: `"min":9`, `"gte":9,"gt":5`: `"min":6`, `"gt":9,"gte":9`: `"min":9`,
 		`"lt":9,"lte":5`: `"max":5`, `"lte":5,"lt":9`: `"max":8`,
@@ -321,8 +316,7 @@ func TestBounds(t *testing.T) {
 	require.Contains(t, lowered(t, `{"range":{"profile.connections":{"gt":5,"gte":null}}}`), "exists")
 }
 
-// What a pattern or a fuzzy word becomes is scored as its rewrite says.
-func TestRewrites(t *testing.T) {
+func TestLower_RewriteMethods(t *testing.T) {
 	for rewrite, want := range map[string]string{
 		"constant_score": "", "constant_score_boolean": "", "constant_score_blended": "",
 		"scoring_boolean": `"expansions":1025,"field":"profile.headline","insensitive":false,"kind":"prefix",` +
@@ -355,8 +349,7 @@ func TestRewrites(t *testing.T) {
 	}
 }
 
-// Parameters of query strings are refused where they cannot mean anything.
-func TestQueryStringParameters(t *testing.T) {
+func TestLower_QueryStringRejectsParametersWithoutEffect(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"query_string":{"query":"a","default_field":"profile.headline^2"}}`: "without a boost",
 		`{"query_string":{"query":"a","default_field":["profile.headline"]}}`: "must be the name of one field",
@@ -377,8 +370,9 @@ func TestQueryStringParameters(t *testing.T) {
 	}
 }
 
-// A clause counts as what is in it, where something is. A phrase is one, with slop as many as it has words; the words of a query string are counted once.
-func TestClausesCount(t *testing.T) {
+// A compound clause counts as its content. A phrase counts as one clause, with slop as one for each word; the words of a query
+// string count once.
+func TestLower_CountsClausesAsLucene(t *testing.T) {
 	words := func(n int) string { return strings.TrimSpace(strings.Repeat("a ", n)) }
 	should := func(n int, clause string) string {
 		return `{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(clause+",", n), ",") + `]}}`
@@ -428,8 +422,7 @@ func TestClausesCount(t *testing.T) {
 	}
 }
 
-// A field that does not exist changes no order where a sort says of which type it would be.
-func TestUnmappedSorts(t *testing.T) {
+func TestSorts_UnmappedFieldsDoNotChangeTheOrder(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"unmapped_type":"long"}`: "", `{"unmapped_type":"keyword","missing":"x","mode":"max"}`: "",
 		`{"unmapped_type":"double","missing":12.5,"mode":"sum"}`: "",
@@ -465,8 +458,7 @@ func TestUnmappedSorts(t *testing.T) {
 	}
 }
 
-// Dates are read as Elasticsearch reads them.
-func TestDates(t *testing.T) {
+func TestLower_DatesAreParsedAsInElasticsearch(t *testing.T) {
 	ms := func(s string) string {
 		at, err := time.Parse(time.RFC3339Nano, s)
 		require.NoError(t, err)
@@ -564,9 +556,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// The words of cross_fields and combined_fields are weighed by all fields that are named, those that the elements of a
-// nested path lack included.
-func TestFieldsAbsentInElements(t *testing.T) {
+// This applies to cross_fields and combined_fields.
+func TestLower_BlendsIncludeFieldsOutsideTheNestedPath(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"nested":{"path":"experience","query":{"multi_match":{"query":"of","type":"cross_fields",` +
 			`"fields":["profile.headline","experience.title"]}}}}`: `{"dis_max":{"nodes":[` +
@@ -580,8 +571,7 @@ func TestFieldsAbsentInElements(t *testing.T) {
 	}
 }
 
-// A simple query is read as Lucene reads it, its oddities included.
-func TestSimpleQueries(t *testing.T) {
+func TestLower_SimpleQueriesAreParsedAsInLucene(t *testing.T) {
 	word := func(text string) string { return `{"term":{"field":"profile.headline","text":"` + text + `"}}` }
 	either := func(a, b string) string { return `{"bool":{"minimum":1,"should":[` + a + `,` + b + `]}}` }
 	for text, want := range map[string]string{
@@ -605,8 +595,7 @@ func TestSimpleQueries(t *testing.T) {
 	}
 }
 
-// An unfinished word that is analysed finds nobody by a field whose terms are no texts.
-func TestAnalysedPrefixes(t *testing.T) {
+func TestLower_AnalyzedPrefixOfNumbersMatchesNothing(t *testing.T) {
 	for _, field := range []string{"profile.connections", "updated_at", "_id"} {
 		require.Equal(t, `{"dis_max":{"nodes":[{"none":true},{"pattern":{"field":"profile.headline",`+
 			`"insensitive":false,"kind":"prefix","text":"engin"}}],"tie":1}}`,
@@ -615,8 +604,7 @@ func TestAnalysedPrefixes(t *testing.T) {
 	}
 }
 
-// What is written in two ways is asked for in one.
-func TestTheSame(t *testing.T) {
+func TestLower_EquivalentQueriesGiveOneNode(t *testing.T) {
 	lines := func(text string) string {
 		return `{"query_string":{"query":"` + text + `","default_field":"profile.headline"}}`
 	}
@@ -733,8 +721,7 @@ func TestTheSame(t *testing.T) {
 	}
 }
 
-// What Lucene's query parser does not read is refused.
-func TestQueryStringRefusals(t *testing.T) {
+func TestLower_QueryStringSyntaxErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"AND a":                `"AND" is not expected`,
 		"OR a":                 `"OR" is not expected`,
@@ -782,8 +769,7 @@ func TestQueryStringRefusals(t *testing.T) {
 	}
 }
 
-// A bool clause has the parts that are named.
-func TestBool(t *testing.T) {
+func TestLower_BoolHasNamedParts(t *testing.T) {
 	const some = `{"exists":{"field":"updated_at"}}`
 	for body, want := range map[string]string{
 		`"must":` + some + `,"must_not":` + some:   `"must":[` + some + `],"must_not":[` + some + `]`,
@@ -801,8 +787,8 @@ func TestBool(t *testing.T) {
 	require.JSONEq(t, `{"none":true}`, lowered(t, `{"bool":{"must_not":`+some+`,"adjust_pure_negative":false}}`))
 }
 
-// Inner hits of what is excluded, or says where a function counts, are not shown, and take no name.
-func TestInnerHitsThatAreNotShown(t *testing.T) {
+// Inner hits of excluded clauses and of filters of functions also take no name.
+func TestLower_ExcludedInnerHitsAreDropped(t *testing.T) {
 	const nested = `{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{}}}`
 	for query, want := range map[string]int{
 		`{"bool":{"must":` + nested + `}}`:                                                                            1,
@@ -823,8 +809,7 @@ func TestInnerHitsThatAreNotShown(t *testing.T) {
 	}
 }
 
-// Any bytes are read or refused, and never take the reader down.
-func FuzzLower(f *testing.F) {
+func FuzzLower_NeverPanics(f *testing.F) {
 	for _, c := range clause.Clauses() {
 		f.Add([]byte(`{"` + c.Name + `":{"profile.headline":{"query":"a b","value":"a*","fuzziness":"AUTO"},` +
 			`"query":"a","fields":["profile.*^2"]}}`))
@@ -846,8 +831,8 @@ func FuzzLower(f *testing.F) {
 	})
 }
 
-// The entries of a nested path have the _id of their person, and all who are found by it score the same.
-func TestIdentity(t *testing.T) {
+// Nested documents have the _id of their person, and all matches score the same.
+func TestLower_IdentityOfNestedDocuments(t *testing.T) {
 	const (
 		a    = `{"set":{"field":"_id","values":["a"]}}`
 		none = `{"none":true}`

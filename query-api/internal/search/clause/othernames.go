@@ -10,9 +10,9 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// otherNames are the names that People Data Labs, Coresignal, other vendors and everyday use have for our fields, without
-// their wrapping objects (see unwrapped). A name without an equivalent here, such as industry, is not listed: a wrong hint
-// is worse than none.
+// otherNames maps our fields to their names at People Data Labs, Coresignal, other vendors and in everyday use,
+// without their wrapping objects (see unwrapped). Names without an equivalent, such as industry, are not listed: a
+// wrong hint is worse than none.
 func otherNames() map[string]string {
 	out := make(map[string]string)
 	for field, names := range map[string]string{
@@ -103,9 +103,10 @@ func otherNames() map[string]string {
 	return out
 }
 
-// otherName finds the field that a name of another product stands for. Suffixes of whole values stay (.exact is .keyword).
+// otherName returns the field that a name of another product means. Suffixes of whole values are kept (.exact is
+// .keyword).
 func (l *lowering) otherName(name string) (string, bool) {
-	const longest = 128 // no listed name is longer
+	const longest = 128 // the longest listed name
 	if len(name) > longest {
 		return "", false
 	}
@@ -145,7 +146,7 @@ func (l *lowering) otherName(name string) (string, bool) {
 	}
 }
 
-// unwrapped takes away the object around a field's name, or names our object for that of another product.
+// unwrapped removes the object around a field's name, or replaces that of another product by ours.
 func unwrapped(name string) (string, bool) {
 	first, rest, ok := strings.Cut(name, ".")
 	if !ok || rest == "" {
@@ -172,7 +173,7 @@ func unwrapped(name string) (string, bool) {
 	return "", false
 }
 
-// snakeCase writes camelCase and kebab-case as snake_case, in lower case.
+// snakeCase converts camelCase and kebab-case to snake_case.
 func snakeCase(name string) string {
 	var b strings.Builder
 	before := '.'
@@ -189,9 +190,9 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// nearName is the known name closest to a misspelled one. Of a name with points its last part must be close to that of the
-// known name: an object's name that is right says nothing of the field meant.
-func nearName(name string, known []string) (string, bool) {
+// closestName returns the known name closest to a misspelled one. The last part of a path must be close to that of
+// the known name: a correct name of an object does not tell which field is meant.
+func closestName(name string, known []string) (string, bool) {
 	var near []string
 	last := lastPart(name)
 	for _, k := range known {
@@ -205,14 +206,14 @@ func nearName(name string, known []string) (string, bool) {
 	return suggest.Closest(name, near)
 }
 
-// lastPart is the field in a path, without the suffix of whole values.
+// lastPart returns the last part of a path, without the suffix of whole values.
 func lastPart(path string) string {
 	path = strings.TrimSuffix(path, keywordSuffix)
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// otherClauses say what to write in place of clauses that older versions of Elasticsearch have, and of words that people
-// expect to be clauses.
+// otherClauses returns replacements for clauses of older versions of Elasticsearch, and for words that are often
+// mistaken for clauses.
 func otherClauses() map[string]string {
 	return map[string]string{
 		"query":                `query is written once, around the clause: {"query": {"match_all": {}}}`,
@@ -249,7 +250,7 @@ func otherClauses() map[string]string {
 	}
 }
 
-// otherParameter says what to write in place of a parameter of an older version, where the clause knows that.
+// otherParameter returns a replacement for a parameter of an older version, if the clause has it.
 func otherParameter(name string, known []string) (hint string, ok bool) {
 	meant := map[string]string{
 		"and": "must", "or": "should", "not": "must_not", "must-not": "must_not", "mustNot": "must_not",

@@ -9,7 +9,7 @@ import (
 	"muster/query-api/internal/search/clause"
 )
 
-func TestLower_NamesTheFieldThatIsMeant(t *testing.T) {
+func TestLower_SuggestsTheFieldOfAnotherName(t *testing.T) {
 	for name, want := range map[string]string{
 		"person.full_name": "profile.full_name", "profile.job_title": "experience.title", "fullName": "profile.full_name",
 		"firstName": "profile.first_name", "person.firstName": "profile.first_name", "jobTitle": "experience.title",
@@ -42,7 +42,7 @@ func TestLower_NamesTheFieldThatIsMeant(t *testing.T) {
 	}
 }
 
-func TestLower_NamesNoFieldWhereNoneIsMeant(t *testing.T) {
+func TestLower_SuggestsNoUnrelatedField(t *testing.T) {
 	for _, name := range []string{
 		"industry", "profile.industry", "experience.industry", "gender", "birth_date", "inferred_salary",
 		"phone_numbers", "interests",
@@ -55,7 +55,7 @@ func TestLower_NamesNoFieldWhereNoneIsMeant(t *testing.T) {
 	}
 }
 
-func TestLower_NamesTheClauseThatReplacesAnOldForm(t *testing.T) {
+func TestLower_SuggestsTheReplacementOfAnOldClause(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"query":{"match_all":{}}}`: "query.query: ", `{"filtered":{}}`: "bool with filter",
 		`{"missing":{"field":"x"}}`: "must_not",
@@ -89,7 +89,7 @@ func TestLower_NamesTheClauseThatReplacesAnOldForm(t *testing.T) {
 	}
 }
 
-func TestLower_ReadsYearsWithASignAndNamesOfZones(t *testing.T) {
+func TestLower_ParsesSignedYearsAndZoneNames(t *testing.T) {
 	same := func(a, b string) {
 		t.Helper()
 		x, err := clause.Lower([]byte(`{"range":{"updated_at":{"gte":`+a+`}}}`), "query", options())

@@ -7,9 +7,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Page is the documentation of the language, made of the tables that decide
-// what is read: fields, clauses with their parameters, limits, and what is
-// refused.
+// Page returns the documentation of the DSL, generated from the tables of fields, clauses, parameters and limits.
 func Page() string {
 	var b strings.Builder
 	b.WriteString(`# The query language of person search
@@ -91,7 +89,7 @@ with `+"`Retry-After`"+`: the same query may be answered when it is sent again. 
 
 | clause | why |
 |---|---|
-`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxLeastScores, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed, MaxNumber, MaxValues)
+`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxLeastScores, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)

@@ -13,7 +13,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		at := a.must("value")
 		flags := a.text("flags", "ALL")
 		insensitive := a.flag("case_insensitive", false)
-		a.integer("max_determinized_states", 10_000, 0, 1<<30) // nothing is determinized here
+		a.integer("max_determinized_states", 10_000, 0, 1<<30) // no effect: nothing is determinized here
 		rewrite := a.rewrite("rewrite")
 		boost := a.boost()
 		if a.err != nil {
@@ -34,7 +34,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	})
 }
 
-// regexpNode reads a regular expression of Lucene's, which matches whole terms.
+// regexpNode parses a Lucene regular expression, which matches whole terms.
 func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
 	rewrite rewriting) (algebra.Node, error) {
 	if utf8.RuneCountInString(text) > MaxRegexp {
@@ -62,7 +62,7 @@ func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
 		}
 	}
 	if text == "" {
-		return algebra.None{}, nil // only an empty term, and there is none
+		return algebra.None{}, nil // matches only the empty term, which does not exist
 	}
 	x, problem := termregexp.Parse(text, o)
 	if problem != "" {

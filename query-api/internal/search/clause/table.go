@@ -6,15 +6,15 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// Clause is a line of the table of clauses.
+// Clause is a row of the table of clauses.
 type Clause struct {
 	Name       string
 	Parameters []Parameter
-	// Notes is where the clause differs from Elasticsearch; empty: nowhere known.
+	// Notes are the known differences from Elasticsearch.
 	Notes string
-	// Without are parameters of Elasticsearch's clause that are refused; _name is everywhere.
+	// Without are unsupported parameters of the clause in Elasticsearch, besides _name.
 	Without []string
-	// Refused is why the clause is not supported; empty: it is.
+	// Refused is why the clause is unsupported; empty: it is supported.
 	Refused string
 
 	lower func(l *lowering, c *Clause, v value) (algebra.Node, error)
@@ -23,11 +23,11 @@ type Clause struct {
 // Parameter is a parameter of a clause.
 type Parameter struct{ Name string }
 
-// rewrites is what is said of a rewrite.
+// rewrites is the note on rewrite methods.
 const rewrites = "With a `rewrite` other than `constant_score`, refused when more than 500,000 terms match or, with " +
 	"`scoring_boolean`, more than 1,024."
 
-// fuzzyRewrites is what is said of that of a fuzzy word.
+// fuzzyRewrites is the note on rewrite methods of fuzzy words.
 const fuzzyRewrites = "Refused when a word becomes more than 1,024 terms by the rewrite `scoring_boolean`, or more " +
 	"than 65,536 by `constant_score`."
 
@@ -39,8 +39,7 @@ func parameters(names ...string) []Parameter {
 	return out
 }
 
-// Clauses is the table of clauses: every clause of Elasticsearch 8's query
-// language, supported or refused.
+// Clauses returns the table of clauses: all clauses of the query DSL of Elasticsearch 8, supported or not.
 func Clauses() []Clause { return clauses() }
 
 func clauses() []Clause {
@@ -143,7 +142,7 @@ func clauses() []Clause {
 	return list
 }
 
-// clauseNames are the supported clauses.
+// clauseNames returns the names of the supported clauses.
 func clauseNames() []string {
 	var out []string
 	for _, c := range clauses() {
