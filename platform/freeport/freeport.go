@@ -1,8 +1,8 @@
 // Package freeport finds addresses for servers that tests start, stop and start again.
 //
-// Outgoing connections use the ports that the system chooses (port 0): while a server is down, any connection on the machine
-// may take its port. The ports found here lie below that range. They are free when found, and drawn at random, so that
-// tests that run side by side seldom draw the same.
+// Outgoing connections use the ports that the system chooses (port 0): while a server is down, any connection on the
+// machine may take its port. The ports found here lie below that range. They are free when found, and drawn at random,
+// so that tests that run side by side seldom draw the same.
 package freeport
 
 import (

@@ -56,8 +56,8 @@ func (a admission) acquire(ctx context.Context, cost int) (*slot, error) {
 	}
 }
 
-// downgrade moves an expensive search whose actual cost is lower to the class of wide ones, and lowers the priority number
-// of its statements. It waits for a slot and returns errQueueTimeout if ctx ends first.
+// downgrade moves an expensive search whose actual cost is lower to the class of wide ones, and lowers the priority
+// number of its statements. It waits for a slot and returns errQueueTimeout if ctx ends first.
 func (t *slot) downgrade(ctx context.Context, cost int) error {
 	class, priority := t.admission.classFor(cost)
 	if class != t.class && t.class == t.admission.expensive {
@@ -78,8 +78,8 @@ var errQueueTimeout = errors.New("timed out waiting for other searches")
 
 func (t *slot) release() { <-t.class }
 
-// mayUseAllThreads reports whether a statement may use all threads of a search: no other cheap search runs, nor a wide one
-// next to a cheap one. It is always false for expensive searches, since others may start while they run.
+// mayUseAllThreads reports whether a statement may use all threads of a search: no other cheap search runs, nor a wide
+// one next to a cheap one. It is always false for expensive searches, since others may start while they run.
 func (t *slot) mayUseAllThreads() bool {
 	switch t.class {
 	case t.admission.cheap:
@@ -124,8 +124,8 @@ func slotFrom(ctx context.Context) *slot {
 	return &slot{priority: cheapPriority}
 }
 
-// The priorities of statements. After each block that it reads, the engine pauses a statement for up to a second while a
-// statement with a smaller number runs.
+// The priorities of statements. After each block that it reads, the engine pauses a statement for up to a second while
+// a statement with a smaller number runs.
 const (
 	cheapPriority = 1 + iota
 	widePriority
@@ -142,8 +142,8 @@ const (
 // expansionCost returns the cost of a term for the terms that it may expand to. It is 0 up to the default of 50.
 func expansionCost(expansions int) int { return max(0, expansions-50) / 8 }
 
-// estimateCost estimates the cost of a query in terms. Clauses whose terms are all known to be absent cost nothing, since
-// they are not executed.
+// estimateCost estimates the cost of a query in terms. Clauses whose terms are all known to be absent cost nothing,
+// since they are not executed.
 func estimateCost(n algebra.Node, stats *planner.Stats) int {
 	sum := 0
 	algebra.Walk(n, func(n algebra.Node) {

@@ -58,8 +58,8 @@ func TestEstimateCost_UsualQueriesAreCheap(t *testing.T) {
 	require.LessOrEqual(t, estimateCost(n, stats), wideCost, "absent words cost nothing")
 }
 
-// Wide and expensive queries wait for their own class, and expensive ones pause. One that turns out to cost less moves to
-// the wide class.
+// Wide and expensive queries wait for their own class, and expensive ones pause. One that turns out to cost less moves
+// to the wide class.
 func TestAdmission_ClassesWaitOnlyForTheirOwn(t *testing.T) {
 	a := newAdmission(4, 1)
 	costOf := func(query string) int {

@@ -19,8 +19,8 @@ type TooExpensiveError struct{ Reason string }
 
 func (e *TooExpensiveError) Error() string { return e.Reason }
 
-// OverloadedError is the error of a query that missed its deadline for a reason outside the query: other searches ran, or
-// data was read for the first time. A retry may succeed.
+// OverloadedError is the error of a query that missed its deadline for a reason outside the query: other searches ran,
+// or data was read for the first time. A retry may succeed.
 type OverloadedError struct{ Reason string }
 
 func (e *OverloadedError) Error() string { return e.Reason }
@@ -41,8 +41,8 @@ func (s *Searcher) timeLimitError() error {
 		"clauses, or omit leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
 }
 
-// statementError classifies the error of a statement: a query that exceeds a limit, an unreadable index, a store that is
-// unavailable, or another failure. It logs the failures of the store.
+// statementError classifies the error of a statement: a query that exceeds a limit, an unreadable index, a store that
+// is unavailable, or another failure. It logs the failures of the store.
 func (s *Searcher) statementError(step string, err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {

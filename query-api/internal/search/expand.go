@@ -26,8 +26,8 @@ const firstBlend = 1 << 20
 // maxPatternTerms is the maximum number of terms of a pattern that is searched by its terms; others scan the texts.
 const maxPatternTerms = 256
 
-// expand rewrites multi-term nodes (fuzzy, prefix, pattern) to the terms that exist, in the query and in the filters of sort
-// keys. The first page finds the terms, later ones read them from the cursor.
+// expand rewrites multi-term nodes (fuzzy, prefix, pattern) to the terms that exist, in the query and in the filters
+// of sort keys. The first page finds the terms, later ones read them from the cursor.
 func (s *Search) expand(ctx context.Context) error {
 	if err := s.readPatterns(ctx); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (s *Search) storeExpansion(key string, terms []string) {
 	s.cursor.Expansions[key] = terms
 }
 
-// expansionSource returns the cursor's key for the terms that a fuzzy word, a scored pattern or a phrase prefix expands to,
-// and the function that finds them. find is nil for other nodes.
+// expansionSource returns the cursor's key for the terms that a fuzzy word, a scored pattern or a phrase prefix
+// expands to, and the function that finds them. find is nil for other nodes.
 func (s *Search) expansionSource(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
 	case algebra.Pattern:
@@ -283,16 +283,17 @@ func (s *Search) prefixTerms(ctx context.Context, f algebra.Field, prefix string
 	return s.liveTerms(ctx, f, terms, limit)
 }
 
-// maxFieldsPerStatement is the number of dictionaries that a statement of readPatterns reads. A statement that misses the
-// query's deadline caches nothing.
+// maxFieldsPerStatement is the number of dictionaries that a statement of readPatterns reads. A statement that misses
+// the query's deadline caches nothing.
 const maxFieldsPerStatement = 8
 
 // maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
 const maxPatternsPerStatement = 256
 
-// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one statement: a
-// text over all fields has a pattern for each, and one statement for each takes milliseconds even in a small table. It does
-// nothing without a snapshot or if the text index cannot be read; rewrite then reads them one by one.
+// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one
+// statement: a text over all fields has a pattern for each, and one statement for each takes milliseconds even in a
+// small table. It does nothing without a snapshot or if the text index cannot be read; rewrite then reads them one by
+// one.
 func (s *Search) readPatterns(ctx context.Context) error {
 	if s.attempt == nil {
 		return nil
@@ -408,8 +409,8 @@ func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]
 // noIndexError is the error of a table whose text index cannot be read, such as a distributed table.
 type noIndexError struct{ error }
 
-// liveTerms returns the first terms that have a live document. A text index lists terms of replaced and erased documents
-// until its parts are merged.
+// liveTerms returns the first terms that have a live document. A text index lists terms of replaced and erased
+// documents until its parts are merged.
 func (s *Search) liveTerms(ctx context.Context, f algebra.Field, terms []string, limit int) ([]string, error) {
 	from := planner.People{Hidden: s.searcher.deps.Store.Hidden()}
 	key := append([]string{"living", f.Name(), strconv.Itoa(limit), fmt.Sprint(from.Hidden)}, terms...)

@@ -35,9 +35,10 @@ type Statement struct {
 }
 
 // Explain describes how a search would be executed, without executing it. An invalid or too expensive query is an
-// [Explanation] with Refused; an invalid cursor is an error. Statistics are unknown: weights assume one match of each term,
-// absent terms are not dropped, and the sample for the minimum score is missing. Stored terms that multi-term queries expand
-// to are replaced by placeholders, since only a charged search may reveal stored data. It waits for a slot as a search does.
+// [Explanation] with Refused; an invalid cursor is an error. Statistics are unknown: weights assume one match of each
+// term, absent terms are not dropped, and the sample for the minimum score is missing. Stored terms that multi-term
+// queries expand to are replaced by placeholders, since only a charged search may reveal stored data. It waits for a
+// slot as a search does.
 func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
 	if err == nil {
@@ -181,8 +182,8 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 	return out
 }
 
-// explainedNode is a query, or the filter of a sort key, in three forms: as executed, the same with stored terms redacted,
-// and as requested.
+// explainedNode is a query, or the filter of a sort key, in three forms: as executed, the same with stored terms
+// redacted, and as requested.
 type explainedNode struct {
 	executed, redacted, requested algebra.Node
 }
@@ -258,8 +259,8 @@ func countExpansion(original, rewritten algebra.Node) (terms int, ok bool) {
 	return terms, true
 }
 
-// dropDeadTerms drops from the terms that a node expanded to those without a live document. A search need not, since they
-// match nothing; an explanation would reveal that there was a document.
+// dropDeadTerms drops from the terms that a node expanded to those without a live document. A search need not, since
+// they match nothing; an explanation would reveal that there was a document.
 func (s *Search) dropDeadTerms(ctx context.Context, rewritten, original algebra.Node) (algebra.Node, error) {
 	set, ok := rewritten.(algebra.Set)
 	if _, same := original.(algebra.Set); !ok || same {

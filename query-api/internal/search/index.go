@@ -50,8 +50,8 @@ func (s *Searcher) queryIndex(
 // maxSnapshotAttempts is how often a page is computed, if parts keep changing, before the SQL path takes over.
 const maxSnapshotAttempts = 4
 
-// minUncachedLeaves is the number of uncached leaves above which absent terms are found first. That takes less than reading
-// their empty posting lists.
+// minUncachedLeaves is the number of uncached leaves above which absent terms are found first. That takes less than
+// reading their empty posting lists.
 const minUncachedLeaves = 8
 
 // attempt is the computation of a page from one snapshot.

@@ -28,8 +28,8 @@ type innerHit struct {
 	values []string // of the fields of the sort keys, in their order
 }
 
-// innerHits finds the matching nested documents of a page. It returns the field "inner_hits" for each document, or nil if
-// the query requests none.
+// innerHits finds the matching nested documents of a page. It returns the field "inner_hits" for each document, or nil
+// if the query requests none.
 func (s *Search) innerHits(ctx context.Context, page *resultPage) ([][]byte, error) {
 	var requested []algebra.Nested
 	algebra.Walk(s.node, func(n algebra.Node) {
@@ -111,7 +111,8 @@ func compareHits(keys []algebra.InnerSort, a, b innerHit) int {
 	return cmp.Compare(a.index, b.index)
 }
 
-// compareValues compares two values of a field, "" if absent. fixed reports whether the result holds in both directions.
+// compareValues compares two values of a field, "" if absent. fixed reports whether the result holds in both
+// directions.
 func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 	if k.Missing != nil {
 		a, b = cmp.Or(a, *k.Missing), cmp.Or(b, *k.Missing)

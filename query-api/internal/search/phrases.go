@@ -19,8 +19,8 @@ const maxSloppyPhraseDocs = 100_000
 // Elasticsearch).
 const positionIncrementGap = 100
 
-// countSloppyPhrases adds to a phrase with slop that repeats a word how often it occurs in each document, which SQL cannot
-// count. It returns other nodes unchanged.
+// countSloppyPhrases adds to a phrase with slop that repeats a word how often it occurs in each document, which SQL
+// cannot count. It returns other nodes unchanged.
 func (s *Searcher) countSloppyPhrases(ctx context.Context, n algebra.Node) (algebra.Node, error) {
 	p, ok := n.(algebra.Phrase)
 	if !ok || p.Slop == 0 || !p.Repeats() {

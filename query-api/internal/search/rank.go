@@ -13,8 +13,8 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// maxTermsPerStatement is more terms than a statement can read within the deadline: each takes half a millisecond before
-// anything is read, and as long again to build the statement.
+// maxTermsPerStatement is more terms than a statement can read within the deadline: each takes half a millisecond
+// before anything is read, and as long again to build the statement.
 const maxTermsPerStatement = 8192
 
 // resultPage is a page of hits with their documents.
@@ -90,8 +90,8 @@ func (s *Search) searchSQL(ctx context.Context) (*resultPage, error) {
 	return page, nil
 }
 
-// rankPage reads the hits of the page with their documents, and the total if total is set. It identifies people by their
-// hashes, which are cheaper than IDs, and reads them again with IDs if hashes collide.
+// rankPage reads the hits of the page with their documents, and the total if total is set. It identifies people by
+// their hashes, which are cheaper than IDs, and reads them again with IDs if hashes collide.
 func (s *Search) rankPage(ctx context.Context, total bool) (*resultPage, error) {
 	for identified := s.cursor.After.ProfileID != ""; ; identified = true {
 		hits, err := s.rank(ctx, total, identified)
@@ -163,7 +163,8 @@ func scoreOf(p planner.Place) float64 {
 	return score
 }
 
-// pageComplete reports whether a page is full of hits with at least the minimum score, so that none below it is missing.
+// pageComplete reports whether a page is full of hits with at least the minimum score, so that none below it is
+// missing.
 func pageComplete(hits []planner.Place, r planner.Rank) bool {
 	return len(hits) == r.Limit && scoreOf(hits[len(hits)-1]) >= r.Floor
 }

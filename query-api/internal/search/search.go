@@ -289,8 +289,8 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// Run computes the page. It returns a [*TooExpensiveError], an [*OverloadedError], readstore.ErrUnavailable, or the error
-// of ctx.
+// Run computes the page. It returns a [*TooExpensiveError], an [*OverloadedError], readstore.ErrUnavailable, or the
+// error of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
 	defer func() {
@@ -412,6 +412,6 @@ func (s *Search) nextCursor(ranked *resultPage, stats *planner.Stats) (string, e
 	return text, nil
 }
 
-// CountsAddresses reports whether the request returns a total alone and names a field of e-mail addresses. Such calls are
-// rate limited, since they would reveal addresses without a charge (rulings.md, Search).
+// CountsAddresses reports whether the request returns a total alone and names a field of e-mail addresses. Such calls
+// are rate limited, since they would reveal addresses without a charge (rulings.md, Search).
 func (s *Search) CountsAddresses() bool { return s.request.Size == 0 && s.addresses }

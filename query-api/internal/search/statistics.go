@@ -125,8 +125,8 @@ func (s *Searcher) disableIndexReads() {
 	s.noIndexUntil = s.deps.Now().Add(time.Minute)
 }
 
-// count reads the statistics of scores that are not cached, and the total if one statement can read both. counted reports
-// whether the total was read.
+// count reads the statistics of scores that are not cached, and the total if one statement can read both. counted
+// reports whether the total was read.
 func (s *Search) count(ctx context.Context) (counted bool, err error) {
 	stats := s.cursor.Stats
 	scoresDecide := planner.ScoresDecide(s.node)
@@ -134,8 +134,8 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 		return false, nil
 	}
 	filters := planner.SortFilters(s.sorts)
-	// If scores decide what matches, hits are counted after the terms; if the query is expensive to match, by the statement
-	// that ranks.
+	// If scores decide what matches, hits are counted after the terms; if the query is expensive to match, by the
+	// statement that ranks.
 	total := !scoresDecide && !planner.Dear(s.node, s.sorts)
 	statement, keys := planner.TermStatement(s.node, filters, total, s.from, stats, func(key string) bool {
 		return s.searcher.cachedTerm(key, stats)
@@ -162,8 +162,8 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 	return counted, s.searcher.countRepeats(ctx, s.node, stats)
 }
 
-// countRepeats reads how many bits the repeats of the terms that scores need take, if it is not cached and the text index
-// can be read.
+// countRepeats reads how many bits the repeats of the terms that scores need take, if it is not cached and the text
+// index can be read.
 func (s *Searcher) countRepeats(ctx context.Context, n algebra.Node, stats *planner.Stats) error {
 	now := s.deps.Now()
 	s.mu.Lock()
@@ -255,8 +255,8 @@ func (s *Searcher) maxAge(began time.Time) time.Duration {
 	return time.Duration(float64(s.cfg.StatsAge) * max(1, took.Seconds()/slowCount.Seconds()))
 }
 
-// maxTermAge limits how long counts of terms are cached, as a multiple of StatsAge: the time that they took includes pauses
-// for other searches.
+// maxTermAge limits how long counts of terms are cached, as a multiple of StatsAge: the time that they took includes
+// pauses for other searches.
 const maxTermAge = 6
 
 // readCounts reads the total and the document frequency of each term.
@@ -277,8 +277,8 @@ func (s *Search) readCounts(ctx context.Context, statement planner.Statement, ke
 	return nil
 }
 
-// countFields reads the statistics of the fields that scores need, unless they are cached. Those of the current snapshot
-// of the index do not expire; snapshot is 0 without one.
+// countFields reads the statistics of the fields that scores need, unless they are cached. Those of the current
+// snapshot of the index do not expire; snapshot is 0 without one.
 func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats,
 	snapshot uint64) error {
 	cached := func(name string) bool {
@@ -361,8 +361,8 @@ type partsState struct {
 // stepParts is the step that reads the parts of the table.
 const stepParts = "parts"
 
-// shouldCountSeparately reports whether the total has a statement of its own (Config.SeparateCountMinHits). The query is
-// then matched twice, which is cheap only if the table has a single part, where each person is once.
+// shouldCountSeparately reports whether the total has a statement of its own (Config.SeparateCountMinHits). The query
+// is then matched twice, which is cheap only if the table has a single part, where each person is once.
 func (s *Search) shouldCountSeparately(ctx context.Context) (bool, error) {
 	if planner.ScoresDecide(s.node) || planner.Dear(s.node, s.sorts) || s.from.Refreshed ||
 		planner.AtMost(s.node, s.cursor.Stats) < s.searcher.cfg.SeparateCountMinHits {

@@ -80,9 +80,9 @@ type Set struct {
 	Values []string
 }
 
-// Phrase matches documents in which a text field has terms at consecutive positions, scored by BM25. Position i accepts any
-// of Terms[i]. Slop is the allowed edit distance of positions. If PrefixLast is set, the last term is a prefix, which is
-// expanded to at most Expansions terms before planning.
+// Phrase matches documents in which a text field has terms at consecutive positions, scored by BM25. Position i
+// accepts any of Terms[i]. Slop is the allowed edit distance of positions. If PrefixLast is set, the last term is a
+// prefix, which is expanded to at most Expansions terms before planning.
 type Phrase struct {
 	Field      Field
 	Terms      [][]string
@@ -122,8 +122,8 @@ func NestedDocID(hash uint64, number int) uint64 {
 // NestedDocStride is the distance between the IDs of adjacent nested documents.
 const NestedDocStride uint64 = 0x9E3779B97F4A7C15
 
-// Combined matches documents in which any of several text fields has a term, scored by BM25F: as if the fields were one,
-// each repeated by its weight (CombinedFieldQuery).
+// Combined matches documents in which any of several text fields has a term, scored by BM25F: as if the fields were
+// one, each repeated by its weight (CombinedFieldQuery).
 type Combined struct {
 	Fields  []Field
 	Weights []float64
@@ -223,8 +223,8 @@ type Bool struct {
 	MinimumField *Field
 }
 
-// DisMax matches documents that any of its nodes matches. Its score is the greatest of their scores plus Tie times the sum
-// of the others.
+// DisMax matches documents that any of its nodes matches. Its score is the greatest of their scores plus Tie times the
+// sum of the others.
 type DisMax struct {
 	Nodes []Node
 	Tie   float64
@@ -245,8 +245,8 @@ type Constant struct {
 // ScoreMode is how several scores are combined.
 type ScoreMode string
 
-// The score modes. Nested supports avg, sum, min, max and none; Function multiply, sum, avg, first, max and min; several
-// values avg, sum, min, max and median.
+// The score modes. Nested supports avg, sum, min, max and none; Function multiply, sum, avg, first, max and min;
+// several values avg, sum, min, max and median.
 const (
 	ScoreAvg      ScoreMode = "avg"
 	ScoreSum      ScoreMode = "sum"
@@ -339,8 +339,8 @@ type Factor struct {
 	Weight float64
 	// Field of FactorField, FactorDecay and FactorRandom.
 	Field Field
-	// FactorField: Multiplier times the value, then Modifier. Missing replaces a missing value; without it, a missing value
-	// is an error in Elasticsearch and 1 here.
+	// FactorField: Multiplier times the value, then Modifier. Missing replaces a missing value; without it, a missing
+	// value is an error in Elasticsearch and 1 here.
 	Multiplier float64
 	Modifier   string
 	Missing    *float64

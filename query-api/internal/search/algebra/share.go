@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ShareStatistics gives a term that occurs several times among optional clauses, always with the same boost, the statistics
-// of its first occurrence. Lucene merges such clauses into one; the expansions of several fuzzy words often share terms. If
-// the boosts differ, which statistics Lucene takes is undefined, and each occurrence keeps its own.
+// ShareStatistics gives a term that occurs several times among optional clauses, always with the same boost, the
+// statistics of its first occurrence. Lucene merges such clauses into one; the expansions of several fuzzy words often
+// share terms. If the boosts differ, which statistics Lucene takes is undefined, and each occurrence keeps its own.
 func ShareStatistics(n Node) Node {
 	switch m := n.(type) {
 	case Bool:

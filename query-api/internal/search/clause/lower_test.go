@@ -370,8 +370,8 @@ func TestLower_QueryStringRejectsParametersWithoutEffect(t *testing.T) {
 	}
 }
 
-// A compound clause counts as its content. A phrase counts as one clause, with slop as one for each word; the words of a query
-// string count once.
+// A compound clause counts as its content. A phrase counts as one clause, with slop as one for each word; the words of
+// a query string count once.
 func TestLower_CountsClausesAsLucene(t *testing.T) {
 	words := func(n int) string { return strings.TrimSpace(strings.Repeat("a ", n)) }
 	should := func(n int, clause string) string {

@@ -16,15 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// faults are plausible mistakes in the implementation of search, one a paragraph: name, file, a unique part of a line, and
-// its replacement.
+// faults are plausible mistakes in the implementation of search, one a paragraph: name, file, a unique part of a line,
+// and its replacement.
 //
 //go:embed faults.txt
 var faults string
 
 // Each fault is compiled in turn from an overlay, and TestSearch_EqualsOpenSearch must fail. The test runs if
-// MUSTER_TEST_SEARCH_FAULTS is set: to "all", to the numbers of the faults to try ("7" or "12-20", the first is 1) or to a
-// part of their names.
+// MUSTER_TEST_SEARCH_FAULTS is set: to "all", to the numbers of the faults to try ("7" or "12-20", the first is 1) or
+// to a part of their names.
 func TestFaults_AreDetected(t *testing.T) {
 	which := os.Getenv("MUSTER_TEST_SEARCH_FAULTS")
 	if which == "" {

@@ -31,8 +31,8 @@ type Hit struct {
 // Tolerance is the maximum relative difference of equal scores.
 const Tolerance = 1e-4
 
-// Compare returns an error that describes how got differs from the reference, whose hits must be complete. Documents with
-// equal scores or sort values may be in any order.
+// Compare returns an error that describes how got differs from the reference, whose hits must be complete. Documents
+// with equal scores or sort values may be in any order.
 func Compare(reference, got Result, totalsOnly bool) error {
 	if got.Total != reference.Total {
 		return fmt.Errorf("total is %d, want %d%s", got.Total, reference.Total, firstDifference(reference, got))

@@ -222,8 +222,8 @@ func innerWindows(body map[string]any) map[string]innerWindow {
 }
 
 // CompareInner returns an error that describes how the inner hits of got differ from those of the reference for
-// WholeInner(body). Elements with equal scores may be in any order if scores order them. If anyOrder is set, positions are
-// not compared.
+// WholeInner(body). Elements with equal scores may be in any order if scores order them. If anyOrder is set, positions
+// are not compared.
 func CompareInner(body map[string]any, reference, got Result, anyOrder bool) error {
 	windows := innerWindows(body)
 	if len(windows) == 0 {

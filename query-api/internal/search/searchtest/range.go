@@ -51,8 +51,8 @@ func (g *Generator) rangeOf(s scope, _ int) any {
 	return object(name, args)
 }
 
-// bounds sets one or two bounds; side is -1 below and 1 above the value. Of two on one side the last one counts, here the
-// longer name.
+// bounds sets one or two bounds; side is -1 below and 1 above the value. Of two on one side the last one counts, here
+// the longer name.
 func (g *Generator) bounds(args map[string]any, bound func(side int) any) {
 	which := g.r.IntN(3)
 	if which != 0 {

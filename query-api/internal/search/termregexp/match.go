@@ -30,8 +30,8 @@ type writer struct {
 	exact bool
 }
 
-// Match reports whether the expression matches the whole term. Its time grows with the length of the expression and the cube
-// of the length of the term, regardless of repetitions. It returns the error of ctx if that ends.
+// Match reports whether the expression matches the whole term. Its time grows with the length of the expression and
+// the cube of the length of the term, regardless of repetitions. It returns the error of ctx if that ends.
 func (x *Expression) Match(ctx context.Context, term string) (bool, error) {
 	m := matcher{ctx: ctx, term: []rune(term)}
 	m.known = make([][]set, x.parts)
