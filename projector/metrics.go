@@ -31,14 +31,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			"retries count again.", "kind"),
 		rejected:   counter("rejected_total", "Records sent to the topic of rejected records.", "kind", "code"),
 		tombstones: counter("tombstones_total", "Messages without a value, which are skipped.", "kind"),
-		erased:     counter("erased_total", "Records of erased people, which are not stored.", "kind"),
+		erased:     counter("records_suppressed_total", "Records of erased people, which are not stored.", "kind"),
 		bytes:      counter("bytes_total", "Bytes of message values read.", "kind"),
 		halved: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub,
-			Name: "halved_batches_total", Help: "Batches bisected to find a record whose data ClickHouse rejects."}),
-		decode: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_seconds",
+			Name: "batch_bisections_total", Help: "Batches bisected to find a record whose data ClickHouse rejects."}),
+		decode: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_duration_seconds",
 			Help: "Time to decode and render a batch.", Buckets: seconds}),
 		insert: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub,
-			Name: "insert_seconds", Help: "Time to insert a batch into all of its tables.", Buckets: seconds},
+			Name: "insert_duration_seconds", Help: "Time to insert a batch into all of its tables.", Buckets: seconds},
 			[]string{"outcome"}),
 	}
 	if reg == nil {

@@ -138,7 +138,7 @@ func TestCluster(t *testing.T) {
 		explained := two.do("POST", "/v1/person/search/explain",
 			`{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
 		require.Equal(t, http.StatusOK, explained.status, explained.body)
-		require.Contains(t, explained.body, `"presence"`)
+		require.Contains(t, explained.body, `"terms"`)
 		require.NotContains(t, explained.body, "mergeTreeTextIndex", "only requested fields are returned")
 		queries := []string{
 			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,

@@ -350,7 +350,7 @@ func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 	require.NoError(t, engine.Close())
 	for _, op := range operations(t) {
 		switch op.OperationID {
-		case "getDescription", "getUsage", "createContext", "discoverPerson": // do not need the store
+		case "getOpenAPI", "getUsage", "createContext", "discoverPerson": // do not need the store
 			continue
 		}
 		got := f.do(op.method, op.requests[0].path, op.requests[0].body, nil)

@@ -217,7 +217,7 @@ func (f *fixture) queries(table string) int {
 	families, err := f.registry.Gather()
 	require.NoError(f.t, err)
 	for _, family := range families {
-		if family.GetName() != "muster_query_api_gathered_keys" {
+		if family.GetName() != "muster_query_api_batch_keys" {
 			continue
 		}
 		for _, m := range family.GetMetric() {

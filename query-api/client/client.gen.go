@@ -437,10 +437,10 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Count    SearchStatementStep = "count"
-	Fields   SearchStatementStep = "fields"
-	Presence SearchStatementStep = "presence"
-	Rank     SearchStatementStep = "rank"
+	Count      SearchStatementStep = "count"
+	FieldStats SearchStatementStep = "field_stats"
+	Rank       SearchStatementStep = "rank"
+	Terms      SearchStatementStep = "terms"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
@@ -448,11 +448,11 @@ func (e SearchStatementStep) Valid() bool {
 	switch e {
 	case Count:
 		return true
-	case Fields:
-		return true
-	case Presence:
+	case FieldStats:
 		return true
 	case Rank:
+		return true
+	case Terms:
 		return true
 	default:
 		return false
@@ -1599,8 +1599,8 @@ type SearchStatement struct {
 	Parameters map[string]string `json:"parameters"`
 	Sql        string            `json:"sql"`
 
-	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+	// Step `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+	// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 	// `rank` the page.
 	//
 	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -1610,8 +1610,8 @@ type SearchStatement struct {
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+// SearchStatementStep `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 // `rank` the page.
 //
 // Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -1707,17 +1707,17 @@ type DryRun = bool
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// BadRequest defines model for BadRequest.
+type BadRequest = Error
+
 // Conflict defines model for Conflict.
 type Conflict = Error
 
 // Forbidden defines model for Forbidden.
 type Forbidden = Error
 
-// Invalid defines model for Invalid.
-type Invalid = Error
-
-// Late defines model for Late.
-type Late = Error
+// GatewayTimeout defines model for GatewayTimeout.
+type GatewayTimeout = Error
 
 // NotFound defines model for NotFound.
 type NotFound = Error
@@ -1728,8 +1728,8 @@ type ServerError = Error
 // TooLarge defines model for TooLarge.
 type TooLarge = Error
 
-// TooMany defines model for TooMany.
-type TooMany = Error
+// TooManyRequests defines model for TooManyRequests.
+type TooManyRequests = Error
 
 // Unauthorized defines model for Unauthorized.
 type Unauthorized = Error
@@ -1740,8 +1740,8 @@ type Unavailable = Error
 // Unexpected defines model for Unexpected.
 type Unexpected = Error
 
-// Unprocessable defines model for Unprocessable.
-type Unprocessable = Error
+// UnprocessableContent defines model for UnprocessableContent.
+type UnprocessableContent = Error
 
 // UnsupportedType defines model for UnsupportedType.
 type UnsupportedType = Error
@@ -1764,8 +1764,8 @@ type CreateContextParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
-// GetDescription200JSONResponseBody defines parameters for GetDescription.
-type GetDescription200JSONResponseBody struct {
+// GetOpenAPI200JSONResponseBody defines parameters for GetOpenAPI.
+type GetOpenAPI200JSONResponseBody struct {
 	Openapi              string                 `json:"openapi"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -9431,25 +9431,25 @@ func (a Social) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// Getter for additional properties for GetDescription200JSONResponseBody. Returns the specified
+// Getter for additional properties for GetOpenAPI200JSONResponseBody. Returns the specified
 // element and whether it was found
-func (a GetDescription200JSONResponseBody) Get(fieldName string) (value interface{}, found bool) {
+func (a GetOpenAPI200JSONResponseBody) Get(fieldName string) (value interface{}, found bool) {
 	if a.AdditionalProperties != nil {
 		value, found = a.AdditionalProperties[fieldName]
 	}
 	return
 }
 
-// Setter for additional properties for GetDescription200JSONResponseBody
-func (a *GetDescription200JSONResponseBody) Set(fieldName string, value interface{}) {
+// Setter for additional properties for GetOpenAPI200JSONResponseBody
+func (a *GetOpenAPI200JSONResponseBody) Set(fieldName string, value interface{}) {
 	if a.AdditionalProperties == nil {
 		a.AdditionalProperties = make(map[string]interface{})
 	}
 	a.AdditionalProperties[fieldName] = value
 }
 
-// Override default JSON handling for GetDescription200JSONResponseBody to handle AdditionalProperties
-func (a *GetDescription200JSONResponseBody) UnmarshalJSON(b []byte) error {
+// Override default JSON handling for GetOpenAPI200JSONResponseBody to handle AdditionalProperties
+func (a *GetOpenAPI200JSONResponseBody) UnmarshalJSON(b []byte) error {
 	object := make(map[string]json.RawMessage)
 	err := json.Unmarshal(b, &object)
 	if err != nil {
@@ -9478,8 +9478,8 @@ func (a *GetDescription200JSONResponseBody) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Override default JSON handling for GetDescription200JSONResponseBody to handle AdditionalProperties
-func (a GetDescription200JSONResponseBody) MarshalJSON() ([]byte, error) {
+// Override default JSON handling for GetOpenAPI200JSONResponseBody to handle AdditionalProperties
+func (a GetOpenAPI200JSONResponseBody) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
 
@@ -9835,12 +9835,12 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/context/{request_id} (the `GetContext` operationId).
 	GetContext(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetDescription This description as JSON
+	// GetOpenAPI This description as JSON
 	//
 	// The source of generated clients and of /docs.
 	//
-	// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
-	GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/openapi.json (the `GetOpenAPI` operationId).
+	GetOpenAPI(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DiscoverPersonWithBody Find the same person on the other platforms
 	//
@@ -10161,13 +10161,13 @@ func (c *Client) GetContext(ctx context.Context, requestId string, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// GetDescription This description as JSON
+// GetOpenAPI This description as JSON
 //
 // The source of generated clients and of /docs.
 //
-// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
-func (c *Client) GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetDescriptionRequest(c.Server)
+// Corresponds with GET /v1/openapi.json (the `GetOpenAPI` operationId).
+func (c *Client) GetOpenAPI(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOpenAPIRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -10662,8 +10662,8 @@ func NewGetContextRequest(server string, requestId string) (*http.Request, error
 	return req, nil
 }
 
-// NewGetDescriptionRequest constructs an http.Request for the GetDescription method
-func NewGetDescriptionRequest(server string) (*http.Request, error) {
+// NewGetOpenAPIRequest constructs an http.Request for the GetOpenAPI method
+func NewGetOpenAPIRequest(server string) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -11342,14 +11342,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/context/{request_id} (the `GetContext` operationId).
 	GetContextWithResponse(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*GetContextResponse, error)
 
-	// GetDescriptionWithResponse This description as JSON
+	// GetOpenAPIWithResponse This description as JSON
 	//
 	// The source of generated clients and of /docs.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
-	GetDescriptionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetDescriptionResponse, error)
+	// Corresponds with GET /v1/openapi.json (the `GetOpenAPI` operationId).
+	GetOpenAPIWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOpenAPIResponse, error)
 
 	// DiscoverPersonWithBodyWithResponse Find the same person on the other platforms
 	//
@@ -11645,9 +11645,9 @@ type EnrichCompanyResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -11701,12 +11701,12 @@ func (r EnrichCompanyResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r EnrichCompanyResponse) GetJSON422() *Unprocessable {
+func (r EnrichCompanyResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r EnrichCompanyResponse) GetJSON429() *TooMany {
+func (r EnrichCompanyResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -11876,7 +11876,7 @@ type CreateContextResponse struct {
 	// JSON202 the response for an HTTP 202 `application/json` response
 	JSON202 *ContextAccepted
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -11888,15 +11888,15 @@ type CreateContextResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// JSON504 the response for an HTTP 504 `application/json` response
-	JSON504 *Late
+	JSON504 *GatewayTimeout
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *CreateContextResponse200Headers
 	// Headers202 the parsed response headers for an HTTP 202 response
@@ -11936,7 +11936,7 @@ func (r CreateContextResponse) GetJSON202() *ContextAccepted {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r CreateContextResponse) GetJSON400() *Invalid {
+func (r CreateContextResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -11966,12 +11966,12 @@ func (r CreateContextResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r CreateContextResponse) GetJSON422() *Unprocessable {
+func (r CreateContextResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r CreateContextResponse) GetJSON429() *TooMany {
+func (r CreateContextResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -11986,7 +11986,7 @@ func (r CreateContextResponse) GetJSON503() *Unavailable {
 }
 
 // GetJSON504 returns the response for an HTTP 504 `application/json` response
-func (r CreateContextResponse) GetJSON504() *Late {
+func (r CreateContextResponse) GetJSON504() *GatewayTimeout {
 	return r.JSON504
 }
 
@@ -12121,7 +12121,7 @@ type GetContextResponse struct {
 	// JSON202 the response for an HTTP 202 `application/json` response
 	JSON202 *ContextAccepted
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -12131,7 +12131,7 @@ type GetContextResponse struct {
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -12169,7 +12169,7 @@ func (r GetContextResponse) GetJSON202() *ContextAccepted {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetContextResponse) GetJSON400() *Invalid {
+func (r GetContextResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -12194,7 +12194,7 @@ func (r GetContextResponse) GetJSON413() *TooLarge {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetContextResponse) GetJSON429() *TooMany {
+func (r GetContextResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -12237,31 +12237,31 @@ func (r GetContextResponse) ContentType() string {
 	return ""
 }
 
-// GetDescriptionResponse200Headers the declared response headers of an HTTP 200 response for GetDescription
-type GetDescriptionResponse200Headers struct {
+// GetOpenAPIResponse200Headers the declared response headers of an HTTP 200 response for GetOpenAPI
+type GetOpenAPIResponse200Headers struct {
 	XRequestId string
 }
 
-// GetDescriptionResponse400Headers the declared response headers of an HTTP 400 response for GetDescription
-type GetDescriptionResponse400Headers struct {
+// GetOpenAPIResponse400Headers the declared response headers of an HTTP 400 response for GetOpenAPI
+type GetOpenAPIResponse400Headers struct {
 	XRequestId string
 }
 
-// GetDescriptionResponse413Headers the declared response headers of an HTTP 413 response for GetDescription
-type GetDescriptionResponse413Headers struct {
+// GetOpenAPIResponse413Headers the declared response headers of an HTTP 413 response for GetOpenAPI
+type GetOpenAPIResponse413Headers struct {
 	XRequestId string
 }
 
-// GetDescriptionResponse500Headers the declared response headers of an HTTP 500 response for GetDescription
-type GetDescriptionResponse500Headers struct {
+// GetOpenAPIResponse500Headers the declared response headers of an HTTP 500 response for GetOpenAPI
+type GetOpenAPIResponse500Headers struct {
 	XRequestId string
 }
 
-type GetDescriptionResponse struct {
+type GetOpenAPIResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *GetDescription200JSONResponseBody
+	JSON200 *GetOpenAPI200JSONResponseBody
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *Error
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -12269,42 +12269,42 @@ type GetDescriptionResponse struct {
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Error
 	// Headers200 the parsed response headers for an HTTP 200 response
-	Headers200 *GetDescriptionResponse200Headers
+	Headers200 *GetOpenAPIResponse200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetDescriptionResponse400Headers
+	Headers400 *GetOpenAPIResponse400Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
-	Headers413 *GetDescriptionResponse413Headers
+	Headers413 *GetOpenAPIResponse413Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetDescriptionResponse500Headers
+	Headers500 *GetOpenAPIResponse500Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetDescriptionResponse) GetJSON200() *GetDescription200JSONResponseBody {
+func (r GetOpenAPIResponse) GetJSON200() *GetOpenAPI200JSONResponseBody {
 	return r.JSON200
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetDescriptionResponse) GetJSON400() *Error {
+func (r GetOpenAPIResponse) GetJSON400() *Error {
 	return r.JSON400
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r GetDescriptionResponse) GetJSON413() *TooLarge {
+func (r GetOpenAPIResponse) GetJSON413() *TooLarge {
 	return r.JSON413
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetDescriptionResponse) GetJSON500() *Error {
+func (r GetOpenAPIResponse) GetJSON500() *Error {
 	return r.JSON500
 }
 
 // GetBody returns the raw response body bytes
-func (r GetDescriptionResponse) GetBody() []byte {
+func (r GetOpenAPIResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r GetDescriptionResponse) Status() string {
+func (r GetOpenAPIResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -12312,7 +12312,7 @@ func (r GetDescriptionResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r GetDescriptionResponse) StatusCode() int {
+func (r GetOpenAPIResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -12320,7 +12320,7 @@ func (r GetDescriptionResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetDescriptionResponse) ContentType() string {
+func (r GetOpenAPIResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12436,7 +12436,7 @@ type DiscoverPersonResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *PersonDiscoverResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -12448,9 +12448,9 @@ type DiscoverPersonResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -12485,7 +12485,7 @@ func (r DiscoverPersonResponse) GetJSON200() *PersonDiscoverResponse {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r DiscoverPersonResponse) GetJSON400() *Invalid {
+func (r DiscoverPersonResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -12515,12 +12515,12 @@ func (r DiscoverPersonResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r DiscoverPersonResponse) GetJSON422() *Unprocessable {
+func (r DiscoverPersonResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r DiscoverPersonResponse) GetJSON429() *TooMany {
+func (r DiscoverPersonResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -12660,9 +12660,9 @@ type EnrichPersonResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -12716,12 +12716,12 @@ func (r EnrichPersonResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r EnrichPersonResponse) GetJSON422() *Unprocessable {
+func (r EnrichPersonResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r EnrichPersonResponse) GetJSON429() *TooMany {
+func (r EnrichPersonResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -12869,7 +12869,7 @@ type SearchPeopleResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *SearchResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -12881,9 +12881,9 @@ type SearchPeopleResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -12918,7 +12918,7 @@ func (r SearchPeopleResponse) GetJSON200() *SearchResponse {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r SearchPeopleResponse) GetJSON400() *Invalid {
+func (r SearchPeopleResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -12948,12 +12948,12 @@ func (r SearchPeopleResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r SearchPeopleResponse) GetJSON422() *Unprocessable {
+func (r SearchPeopleResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r SearchPeopleResponse) GetJSON429() *TooMany {
+func (r SearchPeopleResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -13102,7 +13102,7 @@ type ExplainSearchResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *SearchExplanation
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -13114,9 +13114,9 @@ type ExplainSearchResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -13151,7 +13151,7 @@ func (r ExplainSearchResponse) GetJSON200() *SearchExplanation {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r ExplainSearchResponse) GetJSON400() *Invalid {
+func (r ExplainSearchResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -13181,12 +13181,12 @@ func (r ExplainSearchResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r ExplainSearchResponse) GetJSON422() *Unprocessable {
+func (r ExplainSearchResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r ExplainSearchResponse) GetJSON429() *TooMany {
+func (r ExplainSearchResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -13308,7 +13308,7 @@ type GetUsageResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Usage
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -13316,7 +13316,7 @@ type GetUsageResponse struct {
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -13345,7 +13345,7 @@ func (r GetUsageResponse) GetJSON200() *Usage {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetUsageResponse) GetJSON400() *Invalid {
+func (r GetUsageResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -13365,7 +13365,7 @@ func (r GetUsageResponse) GetJSON413() *TooLarge {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetUsageResponse) GetJSON429() *TooMany {
+func (r GetUsageResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -13478,7 +13478,7 @@ type GetCodehostPersonResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *CodehostPerson
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -13486,7 +13486,7 @@ type GetCodehostPersonResponse struct {
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -13511,7 +13511,7 @@ func (r GetCodehostPersonResponse) GetJSON200() *CodehostPerson {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetCodehostPersonResponse) GetJSON400() *Invalid {
+func (r GetCodehostPersonResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -13531,7 +13531,7 @@ func (r GetCodehostPersonResponse) GetJSON413() *TooLarge {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetCodehostPersonResponse) GetJSON429() *TooMany {
+func (r GetCodehostPersonResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -13666,7 +13666,7 @@ type PostCodehostPersonResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *PostCodehostPerson200JSONResponseBody
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -13678,9 +13678,9 @@ type PostCodehostPersonResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -13711,7 +13711,7 @@ func (r PostCodehostPersonResponse) GetJSON200() *PostCodehostPerson200JSONRespo
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PostCodehostPersonResponse) GetJSON400() *Invalid {
+func (r PostCodehostPersonResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -13741,12 +13741,12 @@ func (r PostCodehostPersonResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PostCodehostPersonResponse) GetJSON422() *Unprocessable {
+func (r PostCodehostPersonResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PostCodehostPersonResponse) GetJSON429() *TooMany {
+func (r PostCodehostPersonResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -13854,7 +13854,7 @@ type GetNetworkPersonResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *NetworkPerson
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -13862,7 +13862,7 @@ type GetNetworkPersonResponse struct {
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -13887,7 +13887,7 @@ func (r GetNetworkPersonResponse) GetJSON200() *NetworkPerson {
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r GetNetworkPersonResponse) GetJSON400() *Invalid {
+func (r GetNetworkPersonResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -13907,7 +13907,7 @@ func (r GetNetworkPersonResponse) GetJSON413() *TooLarge {
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r GetNetworkPersonResponse) GetJSON429() *TooMany {
+func (r GetNetworkPersonResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -14042,7 +14042,7 @@ type PostNetworkPersonResponse struct {
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *PostNetworkPerson200JSONResponseBody
 	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Invalid
+	JSON400 *BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -14054,9 +14054,9 @@ type PostNetworkPersonResponse struct {
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Unprocessable
+	JSON422 *UnprocessableContent
 	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
+	JSON429 *TooManyRequests
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -14087,7 +14087,7 @@ func (r PostNetworkPersonResponse) GetJSON200() *PostNetworkPerson200JSONRespons
 }
 
 // GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PostNetworkPersonResponse) GetJSON400() *Invalid {
+func (r PostNetworkPersonResponse) GetJSON400() *BadRequest {
 	return r.JSON400
 }
 
@@ -14117,12 +14117,12 @@ func (r PostNetworkPersonResponse) GetJSON415() *UnsupportedType {
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PostNetworkPersonResponse) GetJSON422() *Unprocessable {
+func (r PostNetworkPersonResponse) GetJSON422() *UnprocessableContent {
 	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PostNetworkPersonResponse) GetJSON429() *TooMany {
+func (r PostNetworkPersonResponse) GetJSON429() *TooManyRequests {
 	return r.JSON429
 }
 
@@ -14270,19 +14270,19 @@ func (c *ClientWithResponses) GetContextWithResponse(ctx context.Context, reques
 	return ParseGetContextResponse(rsp)
 }
 
-// GetDescriptionWithResponse This description as JSON
+// GetOpenAPIWithResponse This description as JSON
 //
 // The source of generated clients and of /docs.
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
-func (c *ClientWithResponses) GetDescriptionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetDescriptionResponse, error) {
-	rsp, err := c.GetDescription(ctx, reqEditors...)
+// Corresponds with GET /v1/openapi.json (the `GetOpenAPI` operationId).
+func (c *ClientWithResponses) GetOpenAPIWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOpenAPIResponse, error) {
+	rsp, err := c.GetOpenAPI(ctx, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseGetDescriptionResponse(rsp)
+	return ParseGetOpenAPIResponse(rsp)
 }
 
 // DiscoverPersonWithBodyWithResponse Find the same person on the other platforms
@@ -14628,14 +14628,14 @@ func ParseEnrichCompanyResponse(rsp *http.Response) (*EnrichCompanyResponse, err
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15027,7 +15027,7 @@ func ParseCreateContextResponse(rsp *http.Response) (*CreateContextResponse, err
 		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15069,14 +15069,14 @@ func ParseCreateContextResponse(rsp *http.Response) (*CreateContextResponse, err
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15097,7 +15097,7 @@ func ParseCreateContextResponse(rsp *http.Response) (*CreateContextResponse, err
 		response.JSON503 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
-		var dest Late
+		var dest GatewayTimeout
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15683,7 +15683,7 @@ func ParseGetContextResponse(rsp *http.Response) (*GetContextResponse, error) {
 		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15718,7 +15718,7 @@ func ParseGetContextResponse(rsp *http.Response) (*GetContextResponse, error) {
 		response.JSON413 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16154,22 +16154,22 @@ func ParseGetContextResponse(rsp *http.Response) (*GetContextResponse, error) {
 	return response, nil
 }
 
-// ParseGetDescriptionResponse parses an HTTP response from a GetDescriptionWithResponse call
-func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, error) {
+// ParseGetOpenAPIResponse parses an HTTP response from a GetOpenAPIWithResponse call
+func ParseGetOpenAPIResponse(rsp *http.Response) (*GetOpenAPIResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &GetDescriptionResponse{
+	response := &GetOpenAPIResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest GetDescription200JSONResponseBody
+		var dest GetOpenAPI200JSONResponseBody
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16200,7 +16200,7 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 
 	switch {
 	case rsp.StatusCode == 200:
-		var headers GetDescriptionResponse200Headers
+		var headers GetOpenAPIResponse200Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -16210,7 +16210,7 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 400:
-		var headers GetDescriptionResponse400Headers
+		var headers GetOpenAPIResponse400Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -16220,7 +16220,7 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 413:
-		var headers GetDescriptionResponse413Headers
+		var headers GetOpenAPIResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -16230,7 +16230,7 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 		}
 		response.Headers413 = &headers
 	case rsp.StatusCode == 500:
-		var headers GetDescriptionResponse500Headers
+		var headers GetOpenAPIResponse500Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -16266,7 +16266,7 @@ func ParseDiscoverPersonResponse(rsp *http.Response) (*DiscoverPersonResponse, e
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16308,14 +16308,14 @@ func ParseDiscoverPersonResponse(rsp *http.Response) (*DiscoverPersonResponse, e
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16846,14 +16846,14 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -17238,7 +17238,7 @@ func ParseSearchPeopleResponse(rsp *http.Response) (*SearchPeopleResponse, error
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -17280,14 +17280,14 @@ func ParseSearchPeopleResponse(rsp *http.Response) (*SearchPeopleResponse, error
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -17790,7 +17790,7 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -17832,14 +17832,14 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18314,7 +18314,7 @@ func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18342,7 +18342,7 @@ func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
 		response.JSON413 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18703,7 +18703,7 @@ func ParseGetCodehostPersonResponse(rsp *http.Response) (*GetCodehostPersonRespo
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18731,7 +18731,7 @@ func ParseGetCodehostPersonResponse(rsp *http.Response) (*GetCodehostPersonRespo
 		response.JSON413 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -19047,7 +19047,7 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -19089,14 +19089,14 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -19526,7 +19526,7 @@ func ParseGetNetworkPersonResponse(rsp *http.Response) (*GetNetworkPersonRespons
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -19554,7 +19554,7 @@ func ParseGetNetworkPersonResponse(rsp *http.Response) (*GetNetworkPersonRespons
 		response.JSON413 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -19870,7 +19870,7 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Invalid
+		var dest BadRequest
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -19912,14 +19912,14 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 		response.JSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Unprocessable
+		var dest UnprocessableContent
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
+		var dest TooManyRequests
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

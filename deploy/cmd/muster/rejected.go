@@ -55,7 +55,7 @@ Exit status: 0 all are valid now; 1 some were not found, not resubmitted, or rej
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if len(ids) == 0 && !all && flags == (filterFlags{}) {
 				return errors.New(
-					"no rejected records selected: pass IDs, a filter (--kind, --reason, --run, --since, --until) " +
+					"no rejected records selected: pass IDs, a filter (--kind, --reason, --run-id, --since, --until) " +
 						"or --all")
 			}
 			filter, err := flags.filter(ids)
@@ -84,7 +84,7 @@ Exit status: 0 all are valid now; 1 some were not found, not resubmitted, or rej
 		},
 	}
 	flags.register(cmd, false)
-	cmd.Flags().StringVar(&as, "as", "", "decode as this kind of record")
+	cmd.Flags().StringVar(&as, "as-kind", "", "decode as this kind of record")
 	cmd.Flags().StringVar(&mapping, "map", "",
 		"mapping to convert the objects with: a name or a file with a jq program")
 	cmd.Flags().BoolVar(&remap, "remap", false, "also publish records of the same version with other content")

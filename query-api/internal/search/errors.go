@@ -52,7 +52,7 @@ func (s *Searcher) statementError(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
-		readsIndex := step == stepPresence || step == stepTimes
+		readsIndex := step == stepTerms || step == stepRepeats
 		if (step == stepDictionary || readsIndex) && meansNoIndex(code) ||
 			readsIndex && code == proto.ErrAccessDenied {
 			return &noIndexError{err}

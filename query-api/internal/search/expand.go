@@ -426,7 +426,7 @@ func (s *Searcher) findLiveTerms(ctx context.Context, f algebra.Field, terms []s
 		some := terms[:min(len(terms), max(64, limit-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		err := s.query(ctx, "terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error {
+		err := s.query(ctx, "live_terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error {
 			return rows.Scan(&counts)
 		})
 		if err != nil {

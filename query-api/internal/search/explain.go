@@ -106,7 +106,7 @@ func (s *Search) estimateRows(ctx context.Context, n algebra.Node, sorts []plann
 		p.SQL = "EXPLAIN ESTIMATE " + p.SQL
 		name := "estimate"
 		if p.index {
-			name = stepPresence
+			name = stepTerms
 		}
 		err := s.searcher.query(ctx, name, p.Statement, func(rows driver.Rows) error {
 			var database, table string
@@ -149,9 +149,9 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 	if s.first {
 		for _, p := range planner.PresenceStatements(n, filters, firstBlend) {
 			if s.searcher.usesIndex(p) {
-				out = append(out, step{step: stepPresence, Statement: p.Index, index: true})
+				out = append(out, step{step: stepTerms, Statement: p.Index, index: true})
 			} else {
-				add(stepPresence, p.Columns)
+				add(stepTerms, p.Columns)
 			}
 		}
 		none := planner.NewStats()
@@ -163,7 +163,7 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 			counted = len(keys) > 0
 			add("count", terms)
 			for _, c := range planner.FieldStatements(n, filters, none, unknown) {
-				add("fields", c.Statement)
+				add("field_stats", c.Statement)
 			}
 		}
 		stats = planner.UnknownStats(n, filters)

@@ -196,7 +196,7 @@ func (s *Searcher) registerMetrics() error {
 	}, []string{"engine"})
 	indexBytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "muster_query_api_search_index_bytes",
-		Help: "Memory of the in-memory search index (limited by --search-memory).",
+		Help: "Memory of the in-memory search index (limited by --search-index-memory).",
 	}, func() float64 {
 		if s.index == nil {
 			return 0

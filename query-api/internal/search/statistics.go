@@ -98,7 +98,7 @@ func (s *Search) readAbsentTerms(ctx context.Context, statements []planner.Prese
 // lookUpTerms looks up terms in text indexes or, if those cannot be read, in the columns.
 func (s *Searcher) lookUpTerms(ctx context.Context, p planner.Presence, scan func(driver.Rows) error) error {
 	if s.usesIndex(p) {
-		err := s.query(ctx, stepPresence, p.Index, scan)
+		err := s.query(ctx, stepTerms, p.Index, scan)
 		var noIndex *noIndexError
 		if !errors.As(err, &noIndex) {
 			return err
@@ -179,7 +179,7 @@ func (s *Searcher) countRepeats(ctx context.Context, n algebra.Node, stats *plan
 		return nil
 	}
 	counts := make(map[string]int64)
-	err := s.query(ctx, stepTimes, statement, func(rows driver.Rows) error {
+	err := s.query(ctx, stepRepeats, statement, func(rows driver.Rows) error {
 		var field, word string
 		var bits uint64
 		if err := rows.Scan(&field, &word, &bits); err != nil {
@@ -210,8 +210,8 @@ func (s *Searcher) countRepeats(ctx context.Context, n algebra.Node, stats *plan
 
 // The steps that read text indexes: which terms exist, and how often they are repeated.
 const (
-	stepPresence = "presence"
-	stepTimes    = "times"
+	stepTerms   = "terms"
+	stepRepeats = "repeats"
 )
 
 // maxTerms is the maximum number of cached term counts.
@@ -295,7 +295,7 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []al
 		began := s.deps.Now()
 		var counts []int64
 		scan := func(rows driver.Rows) error { return rows.Scan(&counts) }
-		if err := s.query(ctx, "fields", c.Statement, scan); err != nil {
+		if err := s.query(ctx, "field_stats", c.Statement, scan); err != nil {
 			return err
 		}
 		if len(counts) != 2*len(c.Names) {
