@@ -205,7 +205,7 @@ func testSearchLongLists(t *testing.T, kept int) {
 			other+`"}]}`)
 	if r := f.post("/v1/person/search", both); kept < 0 {
 		require.Equal(t, http.StatusBadRequest, r.status, r.body)
-		require.Contains(t, r.body, "too complex beside its long lists")
+		require.Contains(t, r.body, "too complex for its long lists")
 	} else { // terms are looked up in small batches
 		require.Equal(t, []string{"p7"}, ids(r.json()))
 	}

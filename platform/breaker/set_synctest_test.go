@@ -234,7 +234,7 @@ func TestSet_ExportsMetrics(t *testing.T) {
 # HELP muster_breaker_evicted_total Circuit breakers forgotten to keep their number bounded.
 # TYPE muster_breaker_evicted_total counter
 muster_breaker_evicted_total{set="providers",state="closed"} 1
-# HELP muster_breaker_rejections_total Calls that a circuit breaker refused.
+# HELP muster_breaker_rejections_total Calls that a circuit breaker rejected.
 # TYPE muster_breaker_rejections_total counter
 muster_breaker_rejections_total{set="providers"} 1
 # HELP muster_breaker_state State of a circuit breaker: 0 closed, 1 half-open, 2 open.

@@ -142,7 +142,7 @@ func jsonType(t reflect.Type) string {
 	case reflect.String:
 		return "a string"
 	case reflect.Slice, reflect.Array:
-		return "a list"
+		return "an array"
 	case reflect.Bool:
 		return "a boolean"
 	case reflect.Struct, reflect.Map:
@@ -167,7 +167,7 @@ func kindName(k jsontext.Kind) string {
 	case '{':
 		return "an object"
 	case '[':
-		return "a list"
+		return "an array"
 	}
 	return "this"
 }

@@ -73,7 +73,7 @@ func (a *args) text(name, otherwise string) string {
 func (a *args) filled(name string) string {
 	s := a.text(name, "")
 	if v, ok := a.get(name); ok && v.kind != 'n' && s == "" {
-		a.fail(v.errorf("must not be empty: leave it out"))
+		a.fail(v.errorf("must not be empty: omit it"))
 	}
 	return s
 }

@@ -151,7 +151,7 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	query := a.must("query")
 	mode := a.choice("score_mode", "avg", "avg", "sum", "min", "max", "none")
 	if at, ok := a.get("score_mode"); ok && at.kind == '"' && at.text != mode {
-		a.fail(at.errorf("must be in small letters"))
+		a.fail(at.errorf("must be in lower case"))
 	}
 	unmapped := a.flag("ignore_unmapped", false)
 	hits, err := l.innerHitsOf(a, path.text)
@@ -169,8 +169,7 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if l.nested == path.text && !l.sorting {
-		return nil, path.errorf("stands inside of a nested clause of the same path, whose elements have no " +
-			"elements of their own")
+		return nil, path.errorf("is inside a nested clause of the same path, whose elements have no nested elements")
 	}
 	outer := l.nested
 	l.nested = path.text

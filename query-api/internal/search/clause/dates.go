@@ -51,7 +51,7 @@ func (d *dateReader) inZone(at value, name string) error {
 	}
 	zone, ok := zoneOf(name)
 	if !ok {
-		return at.errorf("time_zone %s is no UTC offset such as +01:00 and no zone such as Europe/Berlin", quote(name))
+		return at.errorf("time_zone %s is neither a UTC offset such as +01:00 nor a zone such as Europe/Berlin", quote(name))
 	}
 	d.zone = zone
 	return nil
@@ -141,7 +141,7 @@ func (d dateReader) read(at value, text string, up bool) (int64, error) {
 	default:
 		ms, ok := d.date(anchor, up && !isMath)
 		if !ok {
-			return 0, at.errorf("cannot read %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds "+
+			return 0, at.errorf("cannot parse %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds "+
 				"since 1970, now-1d/d or 2006-01-02||+1M/d, or name the format", quote(text))
 		}
 		t = time.UnixMilli(ms)

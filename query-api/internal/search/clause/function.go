@@ -26,7 +26,7 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		l.leastScores++
 		defer func() { l.leastScores-- }()
 		if l.leastScores > MaxLeastScores {
-			return nil, v.errorf("function_scores with min_score stand in one another deeper than %d levels", MaxLeastScores)
+			return nil, v.errorf("function_scores with min_score are nested deeper than %d levels", MaxLeastScores)
 		}
 	}
 	query, hasQuery := a.get("query")
@@ -44,7 +44,7 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	switch {
 	case hasList && len(single.members) > 0:
-		return nil, v.errorf("either functions or one function beside the query, not both")
+		return nil, v.errorf("use either functions or a single function, not both")
 	case len(single.members) > 1:
 		return nil, v.errorf("names two functions, %s and %s: put them into functions", single.members[0].name,
 			single.members[1].name)
@@ -141,7 +141,7 @@ func (l *lowering) number(at value, name string) (algebra.Field, error) {
 		return f, at.errorf("%s holds no numbers", f.Name())
 	}
 	if l.hidden(f) {
-		return f, at.errorf("%s does not exist inside of %s", f.Name(), l.nested)
+		return f, at.errorf("%s does not exist inside %s", f.Name(), l.nested)
 	}
 	return f, nil
 }
@@ -228,7 +228,7 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	f.Field = field
 	for _, m := range named.members {
 		if m.kind == 'n' {
-			return m.errorf("must not be null: leave it out")
+			return m.errorf("must not be null: omit it")
 		}
 	}
 	a := arguments(named.value, parameters("origin", "scale", "offset", "decay"))
@@ -307,7 +307,7 @@ func duration(v value) (float64, error) {
 	if text != "" && strings.Trim(text, "0") == "" {
 		return 0, nil // the only one without a unit
 	}
-	return 0, v.errorf("must be a length of time such as 10d, 12h or 500ms, of the units d, h, m, s, ms, micros and nanos")
+	return 0, v.errorf("must be a duration such as 10d, 12h or 500ms, of the units d, h, m, s, ms, micros and nanos")
 }
 
 func lowerTermsSet(l *lowering, c *Clause, v value) (algebra.Node, error) {

@@ -127,7 +127,7 @@ func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		switch {
 		case !f.IsString():
-			return nil, at.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+			return nil, at.errorf("can only use fuzzy queries on text fields, not on %s", f.Name())
 		case text == "":
 			return algebra.None{}, nil
 		case len(text) > MaxAnalyzed:

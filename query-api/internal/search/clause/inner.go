@@ -23,11 +23,11 @@ func unreported(name string) string {
 	case "version", "seq_no_primary_term":
 		return "elements have no versions"
 	case "stored_fields", "docvalue_fields", "fields":
-		return "say in _source what is shown"
+		return "use _source to select fields"
 	case "script_fields":
 		return "scripts are not run"
 	case "track_scores":
-		return "scores of elements are not shown"
+		return "scores of elements are not returned"
 	case "collapse":
 		return "elements are not grouped"
 	}
@@ -46,7 +46,7 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 			return nil, m.errorf("is not supported: %s", why)
 		}
 		if m.kind == 'n' {
-			return nil, m.errorf("must not be null: leave it out")
+			return nil, m.errorf("must not be null: omit it")
 		}
 	}
 	hits := &algebra.InnerHits{Name: path, From: b.integer("from", 0, 0, maxInner),
@@ -219,7 +219,7 @@ func sourceOf(v value) (algebra.Source, error) {
 			case "excludes", "exclude":
 				into = &s.Excludes
 			default:
-				return s, v.errorf("unknown member %s: known are includes, excludes", quote(m.name))
+				return s, v.errorf("unknown field %s: known are includes, excludes", quote(m.name))
 			}
 			list, err := sourceNames(m.value)
 			if err != nil {

@@ -82,7 +82,7 @@ func (r *jsonReader) value(at place, depth int) (value, error) {
 		return v, v.errorf("is nested deeper than %d levels", maxJSONDepth)
 	}
 	if r.values++; r.values > MaxValues {
-		return v, v.errorf("is one of more than %d values", MaxValues)
+		return v, v.errorf("has more than %d values", MaxValues)
 	}
 	t, err := r.decoder.ReadToken()
 	if err != nil {

@@ -107,9 +107,9 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	}
 	switch {
 	case len(v.members) == 0:
-		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for everybody")
+		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for all people")
 	case len(v.members) > 1:
-		return nil, v.errorf("[%s] malformed query: one clause stands in an object, but %s follows; join clauses with bool",
+		return nil, v.errorf("[%s] malformed query: an object has one clause, but %s follows; combine clauses with bool",
 			v.members[0].name, quote(v.members[1].name))
 	}
 	if l.exceeded != nil {
@@ -158,7 +158,7 @@ func nulls(c *Clause, v value) error {
 		case c.Name == "range" && slices.Contains([]string{"gt", "gte", "lt", "lte", "from", "to"}, m.name):
 		case slices.Contains([]string{"prefix.rewrite", "wildcard.rewrite", "regexp.rewrite", "regexp.flags"}, name):
 		default:
-			return m.errorf("must not be null: leave it out")
+			return m.errorf("must not be null: omit it")
 		}
 	}
 	return nil
@@ -238,14 +238,14 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 		if other {
 			instead = fmt.Sprintf("did you mean %q? %s", meant, list)
 		}
-		return algebra.Field{}, at.errorf("the field %s is shown, but not searched: %s", quote(name), instead)
+		return algebra.Field{}, at.errorf("the field %s is returned, but not searchable: %s", quote(name), instead)
 	}
 	if other {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
 	}
 	names := fieldNames()
 	if meant, ok := closestName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
-		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is shown, but not searched: %s",
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is returned, but not searchable: %s",
 			quote(name), meant, list)
 	}
 	if meant, ok := closestName(name, names); ok {
@@ -387,7 +387,7 @@ func (l *lowering) nestedPath(v value, path string) error {
 			strings.Join(readmodel.SearchNested(), ", "))
 	}
 	if l.nested != "" && l.nested != path {
-		return v.errorf("the nested object %s is not inside of %s, whose elements are searched here", path, l.nested)
+		return v.errorf("the nested object %s is not inside %s, whose elements are searched here", path, l.nested)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func lowered(t *testing.T, query string) string {
 
 func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 	for query, want := range map[string]string{
-		`{}`:                     `query: query malformed, empty clause found: name one, such as {"match_all": {}} for everybody`,
+		`{}`:                     `query: query malformed, empty clause found: name one, such as {"match_all": {}} for all people`,
 		`[]`:                     "query: must be a query clause",
 		`{"match":{},"term":{}}`: "[match] malformed query",
 		`{"mtach":{"a":1}}`:      `unknown query [mtach]: did you mean "match"? /docs/guides/search names the clauses`,
@@ -38,11 +38,11 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"match":{"hedline":"a"}}`: `unknown field "hedline": did you mean "profile.headline"? ` +
 			`/docs/guides/search lists the fields`,
 		`{"match":{"open_to_work":"a"}}`: `query.match: unknown field "open_to_work": /docs/guides/search lists the fields`,
-		`{"match":{"skills.skill":"a"}}`: `query.match: the field "skills.skill" is shown, but not searched: ` +
+		`{"match":{"skills.skill":"a"}}`: `query.match: the field "skills.skill" is returned, but not searchable: ` +
 			`/docs/guides/search lists the fields`,
-		`{"term":{"codehost_username.keyword":"a"}}`: `the field "codehost_username.keyword" is shown, but not searched`,
+		`{"term":{"codehost_username.keyword":"a"}}`: `the field "codehost_username.keyword" is returned, but not searchable`,
 		`{"range":{"following":{"gte":1}}}`: `unknown field "following": did you mean "profile.following"? ` +
-			`It is shown, but not searched`,
+			`It is returned, but not searchable`,
 		`{"geo_distance":{}}`: "the clause geo_distance is not supported: people have no coordinates",
 		`{"bool":{"must":[{"match":{"profile.headline":"a"}},` +
 			`{"match":{"profile.hedline":"a"}}]}}`: `query.bool.must[1].match: unknown field "profile.hedline": did ` +
@@ -53,10 +53,10 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 			`"profile.summary":"b"}}`: "[term] query doesn't support multiple fields, found [profile.headline] and " +
 			"[profile.summary]",
 		`{"range":{"profile.connections":{"gte":"x"}}}`: "profile.connections holds integers",
-		`{"range":{"updated_at":{"gte":"yesterday"}}}`:  "cannot read \"yesterday\" as a date",
+		`{"range":{"updated_at":{"gte":"yesterday"}}}`:  "cannot parse \"yesterday\" as a date",
 		`{"range":{"updated_at":{"gte":"now-1x"}}}`:     "not supported for date math",
 		`{"nested":{"path":"experience","query":{"nested":{"path":"education",` +
-			`"query":{"match_all":{}}}}}}`: "is not inside of experience",
+			`"query":{"match_all":{}}}}}}`: "is not inside experience",
 		`{"regexp":{"profile.headline":"` + strings.Repeat("a", 1001) + `"}}`:                  "exceeds 1000",
 		`{"regexp":{"profile.headline":"(a"}}`:                                                 "a ( is not closed",
 		`{"match":{"profile.location":"a"}}`:                                                   "is an object: name one of its fields",
@@ -69,7 +69,7 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix",` +
 			`"slop":1}}`: "[slop] not allowed for type [bool_prefix]",
 		`{"match":{"experience.is_current":{"query":"true",` +
-			`"fuzziness":1}}}`: "can only use fuzziness on texts: experience.is_current is none",
+			`"fuzziness":1}}}`: "can only use fuzziness on text fields, not on experience.is_current",
 		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`: "a ( is not closed",
 		`{"multi_match":{"query":"a","fields":["profile.headline^NaN"]}}`:    "the boost after ^ must be a number of 0 or more",
 		`{"multi_match":{"query":"a",` +
@@ -100,10 +100,10 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"range":{"updated_at":{"gte":"10","format":"[yyyy-]MM"}}}`:                                  "unknown date format",
 		`{"range":{"updated_at":{"gte":"2026-W01-1","format":"week_date"}}}`:                          `unknown date format "week_date"`,
 		`{"range":{"updated_at":{"gte":"2026","format":"yyyy` + strings.Repeat("[-MM", 1000) + `"}}}`: "unknown date format",
-		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                   "is no UTC offset",
+		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                   "is neither a UTC offset",
 		`{"range":{"updated_at":{"gte":"2022-01-01T00:00:00Europe/Nowhere"}}}`:                        "as a date",
-		`{"range":{"updated_at":{"gte":"2026","time_zone":"+18:01"}}}`:                                "is no UTC offset",
-		`{"range":{"profile.connections":{"gte":1,"time_zone":"nowhere"}}}`:                           "is no UTC offset",
+		`{"range":{"updated_at":{"gte":"2026","time_zone":"+18:01"}}}`:                                "is neither a UTC offset",
+		`{"range":{"profile.connections":{"gte":1,"time_zone":"nowhere"}}}`:                           "is neither a UTC offset",
 		`{"range":{"updated_at":{"gte":"2026-01-01T00:00:00+18:30"}}}`:                                "as a date",
 		`{"nested":{"path":null,"ignore_unmapped":true,"query":{"match_all":{}}}}`:                    "query.nested.path: must not be null",
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"tie_breaker":1.5}}`:               "tie_breaker must be from 0 to 1",
@@ -125,20 +125,20 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"match":{"profile.headline":{"query":"a","fuzziness":"AUTO3,6"}}}`:             "fuzziness must be a number of 0 or more",
 		`{"match":{"profile.headline":{"query":"a","fuzziness":-1}}}`:                    "fuzziness must be a number of 0 or more",
 		`{"nested":{"path":"experience","score_mode":"total","query":{"match_all":{}}}}`: "must be one of",
-		`{"nested":{"path":"experience","score_mode":"SUM","query":{"match_all":{}}}}`:   "must be in small letters",
+		`{"nested":{"path":"experience","score_mode":"SUM","query":{"match_all":{}}}}`:   "must be in lower case",
 		`{"nested":{"path":"experience","query":{"nested":{"path":"experience",` +
-			`"query":{"match_all":{}}}}}}`: "inside of a nested clause of the same path",
+			`"query":{"match_all":{}}}}}}`: "inside a nested clause of the same path",
 		`{"ids":{"values":["a",""]}}`:                             "ids can't be empty",
 		`{"term":{"_id":""}}`:                                     "ids can't be empty",
 		`{"prefix":{"_id":"a"}}`:                                  "_id has no prefix",
 		`{"wildcard":{"_id":"a*"}}`:                               "_id has no wildcard",
 		`{"range":{"_id":{"gte":"a"}}}`:                           "_id has no range",
-		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:           "can only use fuzziness on texts: _id is none",
-		`{"simple_query_string":{"query":"a*","fields":["_id"]}}`: "can only use prefix queries on texts: _id is none",
+		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:           "can only use fuzziness on text fields, not on _id",
+		`{"simple_query_string":{"query":"a*","fields":["_id"]}}`: "can only use prefix queries on text fields, not on _id",
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
 			`{"highlight":{}}}}`: `inner_hits.highlight: is not supported: words are not marked`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
-			`{"docvalue_fields":[]}}}`: `inner_hits.docvalue_fields: is not supported: say in _source what is shown`,
+			`{"docvalue_fields":[]}}}`: `inner_hits.docvalue_fields: is not supported: use _source to select fields`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
 			`{"sorted":[]}}}`: `unknown parameter "sorted": did you mean "sort"?`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
@@ -154,27 +154,27 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{"sort":` +
 			`["start_date"]}}}`: `inner_hits.sort[0]: unknown field`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{"sort":[{"experience.start_date":` +
-			`{"nested":{"path":"experience"}}}]}}}`: `elements have no elements of their own`,
+			`{"nested":{"path":"experience"}}}]}}}`: `elements have no nested elements`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
 			`{"_source":5}}}`: `inner_hits._source: must be true, false`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{"_source":` +
-			`{"only":[]}}}}`: `unknown member "only"`,
+			`{"only":[]}}}}`: `unknown field "only"`,
 		`{"bool":{"must":[{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{}}},` +
 			`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{}}}]}}`: "already contains an " +
 			"entry for key [experience]",
-		`{"simple_query_string":{"query":"a~","fields":["_id"]}}`: "can only use fuzzy queries on texts: _id is none",
+		`{"simple_query_string":{"query":"a~","fields":["_id"]}}`: "can only use fuzzy queries on text fields, not on _id",
 		`{"simple_query_string":{"query":"5*",` +
-			`"fields":["profile.connections"]}}`: "can only use prefix queries on texts: profile.connections is none",
+			`"fields":["profile.connections"]}}`: "can only use prefix queries on text fields, not on profile.connections",
 		`{"simple_query_string":{"query":"5~1","fields":["profile.headline",` +
-			`"updated_at"]}}`: "can only use fuzzy queries on texts: updated_at is none",
+			`"updated_at"]}}`: "can only use fuzzy queries on text fields, not on updated_at",
 		`{"query_string":{"query":"_id:a*",` +
-			`"default_field":"profile.headline"}}`: "can only use wildcard queries on texts: _id is none",
+			`"default_field":"profile.headline"}}`: "can only use wildcard queries on text fields, not on _id",
 		`{"query_string":{"query":"updated_at:[2024 TO 2025]","time_zone":"Europe/Berlni"}}`: `time_zone ` +
-			`"Europe/Berlni" is no UTC offset`,
+			`"Europe/Berlni" is neither a UTC offset`,
 		`{"query_string":{"query":"a","time_zone":""}}`:                    "query_string.time_zone: must not be empty",
 		`{"range":{"updated_at":{"gte":"2024","time_zone":""}}}`:           "updated_at.time_zone: must not be empty",
 		`{"range":{"updated_at":{"gte":"2024","format":""}}}`:              "updated_at.format: must not be empty",
-		`{"term":{"profile.connections":"1_000"}}`:                         `"1_000" is no number it could hold`,
+		`{"term":{"profile.connections":"1_000"}}`:                         `"1_000" is not one that it can hold`,
 		`{"match":{"profile.headline":{"query":"a","boost":"1_0"}}}`:       "boost: must be a number",
 		`{"match":{"profile.headline":{"query":"a","boost":-0.0}}}`:        "boost must not be negative",
 		`{"match_phrase":{"profile.headline":{"query":"a","slop":-1.5}}}`:  "slop: must be an integer from 0",
@@ -263,7 +263,7 @@ func TestLower_NumbersInTextsAreParsedAsInJava(t *testing.T) {
 	}
 	for _, number := range []string{"2_0", "0x1p1"} {
 		_, err := clause.Lower([]byte(`{"term":{"profile.followers":"`+number+`"}}`), "query", options())
-		require.ErrorContains(t, err, "is no number it could hold", number)
+		require.ErrorContains(t, err, "is not one that it can hold", number)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestLower_CountsClausesAsLucene(t *testing.T) {
 		`{"query_string":{"query":"` + words(30) + `"}}`:  "",
 		`{"query_string":{"query":"` + words(100) + `"}}`: "more than 1024 clauses",
 		least(2):          "",
-		least(3):          "min_score stand in one another deeper than 2 levels",
+		least(3):          "min_score are nested deeper than 2 levels",
 		should(1024, two): "",
 		should(1025, two): "more than 2048 words",
 	} {
@@ -449,9 +449,9 @@ func TestSorts_UnmappedFieldsDoNotChangeTheOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []planner.Sort{{Kind: planner.SortScore, Descending: true}, {Kind: planner.SortDocument}}, keys)
 	for body, want := range map[string]string{
-		`{"format":"yyyy"}`: "sort values are not shown", `{"numeric_type":"date_nanos"}`: "milliseconds",
+		`{"format":"yyyy"}`: "sort values are not returned", `{"numeric_type":"date_nanos"}`: "milliseconds",
 		`{"numeric_type":"int"}`: "must be one of",
-		`{"nested":{"path":"experience","nested":{"path":"experience"}}}`: "no list is inside of another",
+		`{"nested":{"path":"experience","nested":{"path":"experience"}}}`: "nested paths are not inside each other",
 	} {
 		_, err := clause.Sorts([]byte(`[{"experience.start_date":`+body+`}]`), "sort", options())
 		require.ErrorContains(t, err, want, body)
@@ -723,30 +723,30 @@ func TestLower_EquivalentQueriesGiveOneNode(t *testing.T) {
 
 func TestLower_QueryStringSyntaxErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"AND a":                `"AND" is not expected`,
-		"OR a":                 `"OR" is not expected`,
-		"a OR OR b":            `"OR" is not expected`,
-		"a AND AND b":          `"AND" is not expected`,
-		"a AND OR b":           `"OR" is not expected`,
-		"NOT NOT a":            `"NOT" is not expected`,
-		"a +-b":                `"-" is not expected`,
-		"a -":                  "it ends where a word is expected",
-		"()":                   `")" is not expected`,
-		"a ()":                 `")" is not expected`,
-		"a)":                   `")" is not expected`,
-		"a]":                   `"]" is not expected`,
-		"a^.5":                 "^ wants a number",
-		"a^2^3":                `"3" is not expected`,
-		"a~x":                  "~ wants a number of edits",
+		"AND a":                `unexpected "AND"`,
+		"OR a":                 `unexpected "OR"`,
+		"a OR OR b":            `unexpected "OR"`,
+		"a AND AND b":          `unexpected "AND"`,
+		"a AND OR b":           `unexpected "OR"`,
+		"NOT NOT a":            `unexpected "NOT"`,
+		"a +-b":                `unexpected "-"`,
+		"a -":                  "unexpected end of the query, a word is missing",
+		"()":                   `unexpected ")"`,
+		"a ()":                 `unexpected ")"`,
+		"a)":                   `unexpected ")"`,
+		"a]":                   `unexpected "]"`,
+		"a^.5":                 "^ requires a number",
+		"a^2^3":                `unexpected "3"`,
+		"a~x":                  "~ requires a number of edits",
 		`a\`:                   `it ends after a \`,
-		`\u00g0`:               `a \u wants four digits`,
+		`\u00g0`:               `\u requires four digits`,
 		`a "b`:                 `a " is not closed`,
 		"/a":                   "a / is not closed",
 		"[a TO b":              "a [ is not closed",
 		"[a b]":                "a range is written [a TO b]",
-		"profile.*:a":          `":" is not expected`,
-		"- :a":                 `":" is not expected`,
-		"profile.headline:a:b": `":" is not expected`,
+		"profile.*:a":          `unexpected ":"`,
+		"- :a":                 `unexpected ":"`,
+		"profile.headline:a:b": `unexpected ":"`,
 	} {
 		query, err := json.Marshal(text)
 		require.NoError(t, err)

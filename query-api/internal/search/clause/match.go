@@ -41,7 +41,7 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if at, ok := a.get("type"); ok {
 			clause, known := map[string]string{"phrase": "match_phrase", "phrase_prefix": "match_phrase_prefix"}[at.text]
 			if !known {
-				return nil, at.errorf("match has no type: leave it out, or use match_phrase, match_phrase_prefix or multi_match")
+				return nil, at.errorf("match has no type: omit it, or use match_phrase, match_phrase_prefix or multi_match")
 			}
 			return nil, at.errorf("match has no type: use the clause %s", clause)
 		}
@@ -119,7 +119,7 @@ func (l *lowering) token(f algebra.Field, at value, token string, m matching) (a
 // fits rejects fuzziness on fields that are not strings.
 func (m matching) fits(f algebra.Field, at value) error {
 	if m.fuzzy.given && (!f.IsString() || f.Identity) {
-		return at.errorf("can only use fuzziness on texts: %s is none", f.Name())
+		return at.errorf("can only use fuzziness on text fields, not on %s", f.Name())
 	}
 	return nil
 }

@@ -295,7 +295,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 	combined := algebra.Combined{Path: l.nested}
 	for _, w := range list {
 		if !w.field.IsText() {
-			return nil, fieldsAt.errorf("combined_fields is for texts: %s is none", w.field.Name())
+			return nil, fieldsAt.errorf("combined_fields is for text fields, not for %s", w.field.Name())
 		}
 		if w.boost < 1 {
 			return nil, fieldsAt.errorf("[combined_fields] requires field boosts to be >= 1.0, found %s", w.field.Name())

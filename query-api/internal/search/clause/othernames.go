@@ -240,7 +240,7 @@ func otherClauses() map[string]string {
 		"fuzzy_like_this":      "use fuzzy, or match with fuzziness",
 		"numeric_range":        "use range",
 		"limit":                "size is a field of the request",
-		"indices":              "there is one index: leave it out",
+		"indices":              "there is one index: omit it",
 		"equals":               "use term",
 		"contains":             "use match, or wildcard",
 		"like":                 "use match, or wildcard",

@@ -65,7 +65,7 @@ func TestLower_SuggestsTheReplacementOfAnOldClause(t *testing.T) {
 		`{"match":{"profile.headline":{"query":"a",` +
 			`"type":"phrase"}}}`: "match_phrase",
 		`{"match":{"profile.headline":{"query":"a",` +
-			`"type":"boolean"}}}`: "leave it out",
+			`"type":"boolean"}}}`: "omit it",
 		`{"exists":{"field":5}}`:                    "must be a string, the name of a field, not a number",
 		`{"exists":{"field":["profile.headline"]}}`: "must be a string, the name of a field, not a list",
 		`{"exists":{"field":null}}`:                 "must not be null",

@@ -202,9 +202,9 @@ func (q *queryString) took(kinds ...tokenKind) bool {
 // unexpected returns the error of an unexpected token.
 func (q *queryString) unexpected() error {
 	if len(q.tokens) == 0 {
-		return q.errorf("it ends where a word is expected")
+		return q.errorf("unexpected end of the query, a word is missing")
 	}
-	return q.errorf("%s is not expected", quote(q.tokens[0].text))
+	return q.errorf("unexpected %s", quote(q.tokens[0].text))
 }
 
 // query parses clauses up to ")" or the end. It returns nil if they are to be ignored.
@@ -403,7 +403,7 @@ func (q *queryString) boostedBy(n algebra.Node, power string) (algebra.Node, err
 	}
 	x, err := strconv.ParseFloat(power, 32)
 	if err != nil {
-		return nil, q.errorf("^ wants a number")
+		return nil, q.errorf("^ requires a number")
 	}
 	return boosted(n, float64(float32(x))), nil
 }

@@ -96,13 +96,13 @@ func (q *queryString) fuzzy(in searched, text, edits string) (algebra.Node, erro
 	case edits != "":
 		x, ok := javaFloat(edits, 32)
 		if !ok {
-			return nil, q.errorf("~ wants a number of edits, not %s", quote(edits))
+			return nil, q.errorf("~ requires a number of edits, not %s", quote(edits))
 		}
 		m.fuzzy = fuzziness{given: true, edits: int(min(max(x, 0), 2))}
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() {
-			return nil, q.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+			return nil, q.errorf("can only use fuzzy queries on text fields, not on %s", f.Name())
 		}
 		if f.Identity {
 			return algebra.None{}, nil
@@ -140,7 +140,7 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() || f.Identity && isPrefix {
-			return nil, q.errorf("can only use wildcard queries on texts: %s is none", f.Name())
+			return nil, q.errorf("can only use wildcard queries on text fields, not on %s", f.Name())
 		}
 		if isPrefix && f.IsText() && q.analyzeWildcards {
 			return q.l.analyzedPrefix(f, q.at, beginning, q.m.analyzer, q.and, q.rewrite)
@@ -189,7 +189,7 @@ func (l *lowering) analyzedPrefix(f algebra.Field, at value, text, analyzer stri
 func (q *queryString) regexp(in searched, text string) (algebra.Node, error) {
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() {
-			return nil, q.errorf("can only use regexp queries on texts: %s is none", f.Name())
+			return nil, q.errorf("can only use regexp queries on text fields, not on %s", f.Name())
 		}
 		m, err := regexpNode(f, q.at, normalized(f, text, q.m.analyzer), "ALL", false, q.rewrite)
 		if err != nil {

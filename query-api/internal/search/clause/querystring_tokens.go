@@ -109,7 +109,7 @@ func nextToken(s string) (t queryToken, n int, problem string) {
 		return queryToken{kind: tokenRegexp, text: s[1:end]}, end + 1, ""
 	case '^':
 		if n = decimal(s[1:]); n == 0 {
-			return t, 0, "^ wants a number"
+			return t, 0, "^ requires a number"
 		}
 		return queryToken{kind: tokenBoost, text: s[1 : 1+n]}, 1 + n, ""
 	case '~':
@@ -120,7 +120,7 @@ func nextToken(s string) (t queryToken, n int, problem string) {
 	case '[', '{':
 		return rangeToken(s)
 	case ']', '}':
-		return t, 0, quote(s[:1]) + " is not expected"
+		return t, 0, "unexpected " + quote(s[:1])
 	}
 	return wordToken(s)
 }
@@ -245,11 +245,11 @@ func unescaped(s string) (text, problem string) {
 		}
 		if escape && s[0] == 'u' {
 			if len(s) < 5 {
-				return "", "a \\u wants four digits"
+				return "", "\\u requires four digits"
 			}
 			x, err := strconv.ParseUint(s[1:5], 16, 16)
 			if err != nil {
-				return "", "a \\u wants four digits"
+				return "", "\\u requires four digits"
 			}
 			units = append(units, uint16(x))
 			s = s[5:]

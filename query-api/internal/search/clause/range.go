@@ -163,7 +163,7 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return 0, 0, false, at.errorf("%s is no number", quote(text))
+			return 0, 0, false, at.errorf("%s is not a number", quote(text))
 		}
 		return x, 0, false, nil
 	}

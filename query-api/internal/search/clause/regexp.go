@@ -24,7 +24,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			return nil, err
 		}
 		if !f.IsString() {
-			return nil, at.errorf("can only use regexp queries on texts: %s is none", f.Name())
+			return nil, at.errorf("can only use regexp queries on text fields, not on %s", f.Name())
 		}
 		n, err := regexpNode(f, at, text, flags, insensitive, rewrite)
 		if err != nil {
@@ -66,7 +66,7 @@ func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
 	}
 	x, problem := termregexp.Parse(text, o)
 	if problem != "" {
-		return nil, at.errorf("the regular expression cannot be read: %s", problem)
+		return nil, at.errorf("invalid regular expression: %s", problem)
 	}
 	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive,
 		Flags: strings.ToUpper(flags)}

@@ -406,7 +406,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 				return algebra.None{}, nil
 			}
 			if f.Identity || !f.IsString() {
-				return nil, p.at.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+				return nil, p.at.errorf("can only use fuzzy queries on text fields, not on %s", f.Name())
 			}
 			return p.l.leaf(f, fuzzyTerm(f, normalized(f, text, m.analyzer), m)), nil
 		})
@@ -420,7 +420,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 				return algebra.None{}, nil // Elasticsearch searches its terms, none of which is a string.
 			}
 			if f.Identity || !f.IsString() {
-				return nil, p.at.errorf("can only use prefix queries on texts: %s is none", f.Name())
+				return nil, p.at.errorf("can only use prefix queries on text fields, not on %s", f.Name())
 			}
 			if p.analyzeWildcards && (f.IsText() || p.m.analyzer != "") {
 				return p.l.analyzedPrefix(f, p.at, prefix, p.m.analyzer, p.and, rewriting{})

@@ -122,7 +122,7 @@ func (a *args) numericType(s *planner.Sort) {
 	case s.Field.IsString():
 		a.fail(at.errorf("[numeric_type] option cannot be set on a non-numeric field: %s is a text", s.Field.Name()))
 	case kind == "date_nanos":
-		a.fail(at.errorf("dates are kept in milliseconds: use date"))
+		a.fail(at.errorf("dates have milliseconds: use date"))
 	default:
 		s.Double = kind == "double"
 	}
@@ -136,7 +136,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	}
 	for _, p := range body.members {
 		if p.kind == 'n' && p.name != "missing" {
-			return s, false, p.errorf("must not be null: leave it out")
+			return s, false, p.errorf("must not be null: omit it")
 		}
 	}
 	a := arguments(body, sortParameters())
@@ -170,7 +170,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 		return s, unmapped, a.done()
 	}
 	if at, ok := a.get("format"); ok {
-		a.fail(at.errorf("sort values are not shown: leave it out"))
+		a.fail(at.errorf("sort values are not returned: omit it"))
 	}
 	a.numericType(&s)
 	mode := "min"
@@ -179,7 +179,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	}
 	s.Mode = algebra.ScoreMode(a.choice("mode", mode, "min", "max", "sum", "avg", "median"))
 	if s.Field.IsString() && s.Mode != algebra.ScoreMin && s.Mode != algebra.ScoreMax {
-		a.fail(body.errorf("sort mode %s is for numbers and dates: a text has min and max", s.Mode))
+		a.fail(body.errorf("sort mode %s is for numbers and dates: text fields support min and max", s.Mode))
 	}
 	if at, ok := a.get("missing"); ok {
 		if err := l.missing(&s, at); err != nil {
@@ -188,7 +188,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	}
 	if at, ok := a.get("nested"); ok && a.err == nil {
 		if l.elements {
-			return s, false, at.errorf("is for people: elements have no elements of their own")
+			return s, false, at.errorf("is for people only: elements have no nested elements")
 		}
 		if err := l.sortNested(&s, at, unmapped); err != nil {
 			return s, false, err
@@ -258,7 +258,7 @@ func (l *lowering) sortNested(s *planner.Sort, at value, unmapped bool) error {
 		s.Children = &most
 	}
 	if at, ok := a.get("nested"); ok {
-		a.fail(at.errorf("no list is inside of another"))
+		a.fail(at.errorf("nested paths are not inside each other"))
 	}
 	if err := a.done(); err != nil {
 		return err
@@ -270,7 +270,7 @@ func (l *lowering) sortNested(s *planner.Sort, at value, unmapped bool) error {
 		return err
 	}
 	if s.Field.Nested != path.text && !unmapped {
-		return path.errorf("%s is not inside of %s", s.Field.Name(), path.text)
+		return path.errorf("%s is not inside %s", s.Field.Name(), path.text)
 	}
 	if !filtered {
 		return nil

@@ -24,12 +24,12 @@ type Clause struct {
 type Parameter struct{ Name string }
 
 // rewrites is the note on rewrite methods.
-const rewrites = "With a `rewrite` other than `constant_score`, refused when more than 500,000 terms match or, with " +
+const rewrites = "With a `rewrite` other than `constant_score`, rejected if more than 500,000 terms match or, with " +
 	"`scoring_boolean`, more than 1,024."
 
 // fuzzyRewrites is the note on rewrite methods of fuzzy words.
-const fuzzyRewrites = "Refused when a word becomes more than 1,024 terms by the rewrite `scoring_boolean`, or more " +
-	"than 65,536 by `constant_score`."
+const fuzzyRewrites = "Rejected if a word expands to more than 1,024 terms with `scoring_boolean`, or more " +
+	"than 65,536 with `constant_score`."
 
 func parameters(names ...string) []Parameter {
 	out := make([]Parameter, len(names))
@@ -51,7 +51,7 @@ func clauses() []Clause {
 			"auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch, Notes: fuzzyRewrites},
 		{Name: "match_phrase", Parameters: parameters("query", "slop", "zero_terms_query", "analyzer", "boost"),
 			lower: lowerMatchPhrase,
-			Notes: "A phrase with slop that repeats a word is refused when more than 100,000 people have its words."},
+			Notes: "A phrase with slop that repeats a word is rejected if more than 100,000 people have its words."},
 		{Name: "match_phrase_prefix", Parameters: parameters("query", "slop", "max_expansions", "zero_terms_query",
 			"analyzer", "boost"), lower: lowerMatchPhrasePrefix},
 		{Name: "match_bool_prefix", Parameters: parameters("query", "operator", "minimum_should_match", "analyzer",
@@ -68,7 +68,7 @@ func clauses() []Clause {
 			"transpositions", "rewrite", "boost"), lower: lowerFuzzy, Notes: fuzzyRewrites},
 		{Name: "regexp", Parameters: parameters("value", "flags", "case_insensitive", "max_determinized_states",
 			"rewrite", "boost"), lower: lowerRegexp,
-			Notes: "With `~` or `&`, refused when more than 500,000 terms are to be looked through or more than " +
+			Notes: "With `~` or `&`, rejected if more than 500,000 terms have to be scanned or more than " +
 				"65,536 match. " + rewrites},
 		{Name: "query_string", Parameters: parameters("query", "default_field", "fields", "default_operator",
 			"minimum_should_match", "analyzer", "type", "tie_breaker",
@@ -89,7 +89,7 @@ func clauses() []Clause {
 		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor",
 			"random_score", "gauss", "exp", "linear",
 			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore,
-			Notes:   "A score that is negative or no number is refused when it comes on a page; the first page shows them first.",
+			Notes:   "A score that is negative or not a number is rejected if it is on the page; they rank first.",
 			Without: []string{"script_score"}},
 		{Name: "term", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerTerm},
 		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms,
@@ -97,7 +97,7 @@ func clauses() []Clause {
 		{Name: "range", Parameters: parameters("gt", "gte", "lt", "lte", "from", "to", "include_lower", "include_upper",
 			"relation", "format", "time_zone", "boost"), lower: lowerRange,
 			Notes: "Of several bounds on one side the last one counts. `relation` is `intersects`, `within` or " +
-				"`contains`: of single values they mean the same."},
+				"`contains`, which are the same for single values."},
 		{Name: "exists", Parameters: parameters("field", "boost"), lower: lowerExists},
 		{Name: "ids", Parameters: parameters("values", "boost"), lower: lowerIDs},
 		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix,
@@ -111,9 +111,9 @@ func clauses() []Clause {
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
 		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped",
 			"boost"), lower: lowerNested,
-			Notes: "`inner_hits` knows `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`, " +
-				"and of an element of which nothing is to be shown it shows `{}`. " +
-				"Refused: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
+			Notes: "`inner_hits` supports `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`. " +
+				"An element without selected fields is `{}`. " +
+				"Unsupported: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
 				"`docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},
 	}
 	for _, r := range [][2]string{
@@ -127,7 +127,7 @@ func clauses() []Clause {
 		{"text_expansion", "people have no vectors"},
 		{"semantic", "people have no vectors"}, {"weighted_tokens", "people have no vectors"},
 		{"rank_feature", "people have no rank features"}, {"distance_feature", "use function_score with a decay function"},
-		{"more_like_this", "ask for the words themselves with match"}, {"intervals", "use match_phrase"},
+		{"more_like_this", "search for the words with match"}, {"intervals", "use match_phrase"},
 		{"span_containing", "use match_phrase"}, {"span_field_masking", "use match_phrase"},
 		{"field_masking_span", "use match_phrase"},
 		{"span_first", "use match_phrase"}, {"span_multi", "use match_phrase"}, {"span_near", "use match_phrase with slop"},

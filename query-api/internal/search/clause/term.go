@@ -26,7 +26,7 @@ func lowerTerm(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		if insensitive {
 			if !f.IsString() {
-				return nil, at.errorf("case_insensitive is for texts: %s is none", f.Name())
+				return nil, at.errorf("case_insensitive is for text fields, not for %s", f.Name())
 			}
 			return boosted(l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Whole, Text: text, Insensitive: true}), boost), nil
 		}
@@ -105,7 +105,7 @@ func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err er
 		return 0, false, at.errorf("the value %s is out of range for a long", quote(text))
 	}
 	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || strings.ContainsAny(text, "_xX") { // accepted by Go only
-		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
+		return 0, false, at.errorf("%s holds integers: %s is not one that it can hold", f.Name(), quote(text))
 	}
 	switch {
 	case x != math.Trunc(x):
@@ -115,7 +115,7 @@ func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err er
 	}
 	exact, ok := new(big.Rat).SetString(text) // A float64 would round it.
 	if !ok {
-		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
+		return 0, false, at.errorf("%s holds integers: %s is not one that it can hold", f.Name(), quote(text))
 	}
 	i := new(big.Int).Quo(exact.Num(), exact.Denom())
 	if !i.IsInt64() {
@@ -374,7 +374,7 @@ func (l *lowering) pattern(f algebra.Field, a *args, at value, kind algebra.Patt
 		return nil, err
 	}
 	if !f.IsString() {
-		return nil, at.errorf("can only search for patterns in texts: %s is none", f.Name())
+		return nil, at.errorf("can only search for patterns in text fields, not in %s", f.Name())
 	}
 	if len(text) > MaxAnalyzed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)

@@ -57,10 +57,10 @@ type Cursor struct {
 // The errors of an invalid cursor. Their texts are shown to the caller.
 var (
 	ErrInvalid = errors.New("the cursor is not one of this service's: pass next_cursor of the previous answer " +
-		"unchanged, or leave it out to begin anew")
-	ErrExpired = errors.New("the cursor has expired, it is valid for 24 hours: leave it out to begin anew")
-	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as they were on the first " +
-		"page, or leave it out to begin anew")
+		"unchanged, or omit it to start again")
+	ErrExpired = errors.New("the cursor has expired, it is valid for 24 hours: omit it to start again")
+	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as on the first " +
+		"page, or omit it to start again")
 )
 
 // Hash returns the hash that binds a cursor to a request, independent of the form of its JSON: white space, escapes,

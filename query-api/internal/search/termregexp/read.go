@@ -28,7 +28,7 @@ func Parse(text string, options Options) (x *Expression, problem string) {
 	case strings.HasPrefix(r.rest, ")"):
 		return nil, "a ) has no ("
 	case r.rest != "":
-		return nil, strconv.Quote(r.rest[:1]) + " is not expected"
+		return nil, "unexpected " + strconv.Quote(r.rest[:1])
 	}
 	return &Expression{n, r.parts}, ""
 }
