@@ -504,7 +504,7 @@ func TestSearch_Walk(t *testing.T) {
 }
 
 // People with the same hash are distinguished, within a page and between pages.
-func TestSearchSharedHash(t *testing.T) {
+func TestSearch_PeopleWithOneHash(t *testing.T) {
 	for _, hash := range []string{"7", "18446744073709551615"} { // before and after other hashes
 		t.Run(hash, func(t *testing.T) { testSharedHash(t, hash) })
 	}

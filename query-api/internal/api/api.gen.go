@@ -536,18 +536,19 @@ type CodehostAddonData struct {
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
-	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
-	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
-	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
-	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
-	// and values are not guessed. Absent if nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the
+	// username, first, last and full name from each other, the current position from the latest ongoing `experience`
+	// entry, places from free text and from each other; for a code-host account `commit_count`, `repo_languages`,
+	// `names` and `emails` from its repositories, its own commits and its linked profile. Values of the source are
+	// never replaced, and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
-	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source
+	// account, and the calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives
+	// `network_username`.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 	Followers      *int64          `json:"followers,omitempty"`
 	Following      *int64          `json:"following,omitempty"`
@@ -608,11 +609,11 @@ type CodehostPerson struct {
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
-	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
-	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
-	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
-	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
-	// and values are not guessed. Absent if nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the
+	// username, first, last and full name from each other, the current position from the latest ongoing `experience`
+	// entry, places from free text and from each other; for a code-host account `commit_count`, `repo_languages`,
+	// `names` and `emails` from its repositories, its own commits and its linked profile. Values of the source are
+	// never replaced, and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
@@ -741,8 +742,8 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
-// their limits (1 to 400 characters, `network_url` 2,048).
+// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are
+// ignored, including their limits (1 to 400 characters, `network_url` 2,048).
 type CompanyEnrichRequest struct {
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
@@ -845,8 +846,8 @@ type Day = string
 // Examples: ["current_position","first_name","last_name","location.country_code","url"]
 type Derived = []string
 
-// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
-// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
+// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account,
+// and the calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
 type DiscoveredLink struct {
 	Confidence float32                `json:"confidence"`
 	Platform   DiscoveredLinkPlatform `json:"platform"`
@@ -899,18 +900,19 @@ type EnrichedCodehost struct {
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
 
-	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
-	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
-	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
-	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
-	// and values are not guessed. Absent if nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the
+	// username, first, last and full name from each other, the current position from the latest ongoing `experience`
+	// entry, places from free text and from each other; for a code-host account `commit_count`, `repo_languages`,
+	// `names` and `emails` from its repositories, its own commits and its linked profile. Values of the source are
+	// never replaced, and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
-	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source
+	// account, and the calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives
+	// `network_username`.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 
 	// Email Primary email address.
@@ -969,18 +971,19 @@ type EnrichedNetwork struct {
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
 
-	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
-	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
-	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
-	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
-	// and values are not guessed. Absent if nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the
+	// username, first, last and full name from each other, the current position from the latest ongoing `experience`
+	// entry, places from free text and from each other; for a code-host account `commit_count`, `repo_languages`,
+	// `names` and `emails` from its repositories, its own commits and its linked profile. Values of the source are
+	// never replaced, and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
-	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source
+	// account, and the calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives
+	// `network_username`.
 	DiscoveredLink    *DiscoveredLink      `json:"discovered_link,omitempty"`
 	Education         *[]ProfileEducation  `json:"education,omitempty"`
 	EducationCount    *int64               `json:"education_count,omitempty"`
@@ -1099,18 +1102,19 @@ type NetworkAddonData struct {
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
 
-	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
-	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
-	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
-	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
-	// and values are not guessed. Absent if nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the
+	// username, first, last and full name from each other, the current position from the latest ongoing `experience`
+	// entry, places from free text and from each other; for a code-host account `commit_count`, `repo_languages`,
+	// `names` and `emails` from its repositories, its own commits and its linked profile. Values of the source are
+	// never replaced, and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived *Derived `json:"derived,omitempty"`
 
-	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
-	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
+	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source
+	// account, and the calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives
+	// `network_username`.
 	DiscoveredLink  *DiscoveredLink `json:"discovered_link,omitempty"`
 	Education       *[]Education    `json:"education,omitempty"`
 	EducationCount  *int64          `json:"education_count,omitempty"`
@@ -1154,11 +1158,11 @@ type NetworkPerson struct {
 	Connections      *int64             `json:"connections,omitempty"`
 	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
 
-	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the username,
-	// first, last and full name from each other, the current position from the latest ongoing `experience` entry,
-	// places from free text and from each other; for a code-host account `commit_count`, `repo_languages`, `names` and
-	// `emails` from its repositories, its own commits and its linked profile. Values of the source are never replaced,
-	// and values are not guessed. Absent if nothing was derived.
+	// Derived Paths of values of this record that its source does not have and that are derived: the URL from the
+	// username, first, last and full name from each other, the current position from the latest ongoing `experience`
+	// entry, places from free text and from each other; for a code-host account `commit_count`, `repo_languages`,
+	// `names` and `emails` from its repositories, its own commits and its linked profile. Values of the source are
+	// never replaced, and values are not guessed. Absent if nothing was derived.
 	//
 	//
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
@@ -1403,7 +1407,8 @@ type SearchExplanation struct {
 
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
-	// UnderscoreSource Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
+	// UnderscoreSource Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and
+	// `excludes`.
 	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
 
 	// Cursor `next_cursor` of the previous response; omit it for the first page.
@@ -1418,8 +1423,8 @@ type SearchRequest struct {
 	// From Accepted if 0, for compatibility with client libraries. Use `cursor` for later pages.
 	From *int64 `json:"from,omitempty"`
 
-	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
-	// unless `size` is 0.
+	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an
+	// error, unless `size` is 0.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
 	// MinScore Accepted if 0. The clause `function_score` has a minimum score.
@@ -1502,8 +1507,8 @@ type SearchStatement struct {
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
+// SearchStatementStep `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but
+// are listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 // `rank` the page.
 //
 // Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -1638,19 +1643,19 @@ type UnsupportedType = Error
 
 // EnrichCompanyParams defines parameters for EnrichCompany.
 type EnrichCompanyParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateContextParams defines parameters for CreateContext.
 type CreateContextParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1662,37 +1667,37 @@ type GetOpenAPI200JSONResponseBody struct {
 
 // DiscoverPersonParams defines parameters for DiscoverPerson.
 type DiscoverPersonParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnrichPersonParams defines parameters for EnrichPerson.
 type EnrichPersonParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SearchPeopleParams defines parameters for SearchPeople.
 type SearchPeopleParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExplainSearchParams defines parameters for ExplainSearch.
 type ExplainSearchParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1714,10 +1719,10 @@ type GetCodehostPersonParams struct {
 
 // PostCodehostPersonParams defines parameters for PostCodehostPerson.
 type PostCodehostPersonParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1744,10 +1749,10 @@ type GetNetworkPersonParams struct {
 
 // PostNetworkPersonParams defines parameters for PostNetworkPerson.
 type PostNetworkPersonParams struct {
-	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the
+	// stored response and is not charged again. It returns 409 while the first call runs, and 422 with another body.
+	// Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is
+	// available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1915,14 +1920,16 @@ func (t PostCodehostPerson200JSONResponseBody) AsCodehostPerson() (CodehostPerso
 	return body, err
 }
 
-// FromCodehostPerson overwrites any union data inside the PostCodehostPerson200JSONResponseBody as the provided CodehostPerson
+// FromCodehostPerson overwrites any union data inside the PostCodehostPerson200JSONResponseBody as the provided
+// CodehostPerson
 func (t *PostCodehostPerson200JSONResponseBody) FromCodehostPerson(v CodehostPerson) error {
 	b, err := json.Marshal(v)
 	t.union = b
 	return err
 }
 
-// MergeCodehostPerson performs a merge with any union data inside the PostCodehostPerson200JSONResponseBody, using the provided CodehostPerson
+// MergeCodehostPerson performs a merge with any union data inside the PostCodehostPerson200JSONResponseBody, using the
+// provided CodehostPerson
 func (t *PostCodehostPerson200JSONResponseBody) MergeCodehostPerson(v CodehostPerson) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -1941,14 +1948,16 @@ func (t PostCodehostPerson200JSONResponseBody) AsCodehostPersonList() (CodehostP
 	return body, err
 }
 
-// FromCodehostPersonList overwrites any union data inside the PostCodehostPerson200JSONResponseBody as the provided CodehostPersonList
+// FromCodehostPersonList overwrites any union data inside the PostCodehostPerson200JSONResponseBody as the provided
+// CodehostPersonList
 func (t *PostCodehostPerson200JSONResponseBody) FromCodehostPersonList(v CodehostPersonList) error {
 	b, err := json.Marshal(v)
 	t.union = b
 	return err
 }
 
-// MergeCodehostPersonList performs a merge with any union data inside the PostCodehostPerson200JSONResponseBody, using the provided CodehostPersonList
+// MergeCodehostPersonList performs a merge with any union data inside the PostCodehostPerson200JSONResponseBody, using
+// the provided CodehostPersonList
 func (t *PostCodehostPerson200JSONResponseBody) MergeCodehostPersonList(v CodehostPersonList) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -1977,14 +1986,16 @@ func (t PostNetworkPerson200JSONResponseBody) AsNetworkPerson() (NetworkPerson, 
 	return body, err
 }
 
-// FromNetworkPerson overwrites any union data inside the PostNetworkPerson200JSONResponseBody as the provided NetworkPerson
+// FromNetworkPerson overwrites any union data inside the PostNetworkPerson200JSONResponseBody as the provided
+// NetworkPerson
 func (t *PostNetworkPerson200JSONResponseBody) FromNetworkPerson(v NetworkPerson) error {
 	b, err := json.Marshal(v)
 	t.union = b
 	return err
 }
 
-// MergeNetworkPerson performs a merge with any union data inside the PostNetworkPerson200JSONResponseBody, using the provided NetworkPerson
+// MergeNetworkPerson performs a merge with any union data inside the PostNetworkPerson200JSONResponseBody, using the
+// provided NetworkPerson
 func (t *PostNetworkPerson200JSONResponseBody) MergeNetworkPerson(v NetworkPerson) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -2003,14 +2014,16 @@ func (t PostNetworkPerson200JSONResponseBody) AsNetworkPersonList() (NetworkPers
 	return body, err
 }
 
-// FromNetworkPersonList overwrites any union data inside the PostNetworkPerson200JSONResponseBody as the provided NetworkPersonList
+// FromNetworkPersonList overwrites any union data inside the PostNetworkPerson200JSONResponseBody as the provided
+// NetworkPersonList
 func (t *PostNetworkPerson200JSONResponseBody) FromNetworkPersonList(v NetworkPersonList) error {
 	b, err := json.Marshal(v)
 	t.union = b
 	return err
 }
 
-// MergeNetworkPersonList performs a merge with any union data inside the PostNetworkPerson200JSONResponseBody, using the provided NetworkPersonList
+// MergeNetworkPersonList performs a merge with any union data inside the PostNetworkPerson200JSONResponseBody, using
+// the provided NetworkPersonList
 func (t *PostNetworkPerson200JSONResponseBody) MergeNetworkPersonList(v NetworkPersonList) error {
 	b, err := json.Marshal(v)
 	if err != nil {
