@@ -63,13 +63,13 @@ func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[s
 	return out, nil
 }
 
-// Seen is what a client observed of a response: its X-Request-Id and X-Credits-Charged headers.
+// ObservedCalls is what a client observed of a response: its X-Request-Id and X-Credits-Charged headers.
 type ObservedCalls struct {
 	RequestID string `json:"request_id"`
 	Credits   int64  `json:"credits"`
 }
 
-// Side is the totals of one data source of a reconciliation.
+// Totals are the totals of one data source of a reconciliation.
 type Totals struct {
 	Calls    int64 `json:"calls"`
 	Requests int64 `json:"requests"`
