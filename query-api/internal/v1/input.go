@@ -142,7 +142,7 @@ func jsonType(t reflect.Type) string {
 	case reflect.String:
 		return "a string"
 	case reflect.Slice, reflect.Array:
-		return "an array"
+		return "a list"
 	case reflect.Bool:
 		return "a boolean"
 	case reflect.Struct, reflect.Map:
@@ -167,7 +167,7 @@ func kindName(k jsontext.Kind) string {
 	case '{':
 		return "an object"
 	case '[':
-		return "an array"
+		return "a list"
 	}
 	return "this"
 }
