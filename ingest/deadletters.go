@@ -25,7 +25,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// Letter is a rejected record or a dead letter.
+// DeadLetter is a rejected record or a dead letter.
 type DeadLetter = deadletter.Entry
 
 // DeadLetterFilter selects dead letters or rejected records.

@@ -21,8 +21,8 @@ type Counts struct {
 	Extracted int64 `json:"extracted"`
 	// Published is the number of records stored on the kind's topic.
 	Published int64 `json:"published"`
-	// VersionOnly, in JSON seen (records.md, rule 6), is the number of records with a newer version and the same content. The version is
-	// stored on the topic of version bumps.
+	// VersionOnly, in JSON seen (records.md, rule 6), is the number of records with a newer version and the same
+	// content. The version is stored on the topic of version bumps.
 	VersionOnly int64 `json:"seen"`
 	// Unchanged and Stale are the numbers of records of the same version and content, and of
 	// records older than the last published version. They are not published.
@@ -65,7 +65,7 @@ func countsOf(c convert.Counts) Counts {
 	return out
 }
 
-// Foreign is the kind under which source objects, the inputs of a mapping, are counted.
+// SourceObject is the kind under which source objects, the inputs of a mapping, are counted.
 const SourceObject = convert.SourceObject
 
 // kindCounts returns the counts of the kinds that occurred, in the order of record.Definitions.

@@ -37,7 +37,7 @@ type Config[K comparable, V any] struct {
 	Observe func(keys int, took time.Duration, err error)
 }
 
-// Gatherer batches concurrent lookups by key into few queries: while InFlight queries run, the keys of further callers
+// Loader batches concurrent lookups by key into few queries: while InFlight queries run, the keys of further callers
 // are queued, and the next free slot takes up to MaxKeys of them, oldest first. A key that several callers wait for is
 // read once. A query never answers a caller that arrived after it was sent, so a caller sees at least what was visible
 // when it called.

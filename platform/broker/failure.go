@@ -48,7 +48,7 @@ func (b *Broker) Failed() <-chan struct{} { return b.failure.happened }
 // Err returns the error that stopped the broker, an ErrLogWriteFailed, or nil.
 func (b *Broker) Err() error { return b.failure.get() }
 
-// While returns a context that is canceled with ctx, or with cause Err when the broker fails.
+// WithFailure returns a context that is canceled with ctx, or with cause Err when the broker fails.
 func (b *Broker) WithFailure(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {

@@ -137,8 +137,8 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Away returns how long the running consumer has been outside its group: it is joining, cannot join, or waits for its
-// topics. It returns 0 while it is a member, even without partitions.
+// NotInGroupFor returns how long the running consumer has been outside its group: it is joining, cannot join, or waits
+// for its topics. It returns 0 while it is a member, even without partitions.
 func (c *BatchConsumer) NotInGroupFor() time.Duration { return c.membership.outsideFor() }
 
 // generation consumes the partitions of one generation until ctx ends.

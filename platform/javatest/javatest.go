@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Folder returns a directory in the user's cache that fill has filled, once for each content of parts. A directory is
+// Dir returns a directory in the user's cache that fill has filled, once for each content of parts. A directory is
 // not created if fill fails; several processes may call Folder at the same time.
 func Dir(name string, parts [][]byte, fill func(dir string) error) (string, error) {
 	cache, err := os.UserCacheDir()

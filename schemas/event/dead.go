@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Dead describes why and where processing of a message was abandoned. A dead letter, on the topic of
+// DeadLetter describes why and where processing of a message was abandoned. A dead letter, on the topic of
 // [DeadLetterTopic], has the key, value and headers of the message and the headers of Dead. To resubmit it, remove
 // those headers and publish the rest to Topic.
 type DeadLetter struct {

@@ -17,7 +17,7 @@ const UsageIdentityKeySize = 32
 // returnedBytes is the size of a hash: a truncated HMAC-SHA256.
 const returnedBytes = 16
 
-// Returned computes the keyed hashes of returned identities for the ledger. It reuses the HMAC state after
+// IdentityHasher computes the keyed hashes of returned identities for the ledger. It reuses the HMAC state after
 // the key block, which is most of the work for short texts. It is safe for concurrent use.
 type IdentityHasher struct{ states sync.Pool }
 

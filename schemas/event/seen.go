@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Seen is a version bump: a newer version of an identity with the content of the previous one (records.md,
+// VersionBump is a version bump: a newer version of an identity with the content of the previous one (records.md,
 // rule 5). It is published to TopicVersionBump instead of the record, with the key [Seen.MessageKey].
 //
 // Record topics and TopicVersionBump have no common order: a version bump may be read before its record, also in a

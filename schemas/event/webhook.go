@@ -260,7 +260,7 @@ type WebhookLowWatermark struct {
 	Newest time.Time `json:"newest"`
 }
 
-// Covers reports whether a message was finished.
+// Includes reports whether a message was finished.
 func (t WebhookLowWatermark) Includes(offset int64, at time.Time) bool {
 	return offset < t.Offset && !at.After(t.Newest)
 }

@@ -66,7 +66,7 @@ func pair(prefix, a, b string) string {
 	return prefix + a + " " + b
 }
 
-// Consonants returns the consonant skeleton of a word in lower-case Latin letters, without the letters in
+// ConsonantSkeleton returns the consonant skeleton of a word in lower-case Latin letters, without the letters in
 // which transliterations differ.
 func ConsonantSkeleton(word string) string {
 	var b strings.Builder

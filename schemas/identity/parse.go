@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Malformed is an invalid identifier (rulings.md, Names: "a malformed identifier, a URL of a foreign host, a
+// InvalidURLError is an invalid identifier (rulings.md, Names: "a malformed identifier, a URL of a foreign host, a
 // company URL where a person is meant: an error naming it").
 type InvalidURLError struct {
 	// Field names the identifier. This package sets it to the platform's name, "url" or "company"; callers

@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Seen adds the row of a version bump: a newer version of a record with unchanged content (records.md, rule
+// VersionBump adds the row of a version bump: a newer version of a record with unchanged content (records.md, rule
 // 5).
 func (b *Batch) VersionBump(s event.VersionBump, version record.Version, at Position) error {
 	hash, err := seenHash(s.Kind, s.Key)

@@ -11,14 +11,14 @@ import (
 // maxDefects is the maximum number of validation errors reported per record.
 const maxDefects = 10
 
-// Defect is one validation error of a record, as in [ValidationError].
+// FieldError is one validation error of a record, as in [ValidationError].
 type FieldError struct {
 	Path   string `json:"path,omitempty"`
 	Code   string `json:"code"`
 	Reason string `json:"reason"`
 }
 
-// Defects returns the error itself and those in Also.
+// FieldErrors returns the error itself and those in Also.
 func (e *ValidationError) FieldErrors() []FieldError {
 	return append([]FieldError{{e.Path, e.Code, e.Reason}}, e.Also...)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Invalid is a validation error: the reason why a record was rejected (records.md, rule 4). Its text names
+// ValidationError is a validation error: the reason why a record was rejected (records.md, rule 4). Its text names
 // fields, never their values, so it may be logged.
 type ValidationError struct {
 	Kind Kind

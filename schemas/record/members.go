@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Members are the field names in the JSON Schema of a kind, at every depth.
+// FieldNames are the field names in the JSON Schema of a kind, at every depth.
 type FieldNames struct {
 	properties map[string]*FieldNames // of an object; nil if any are allowed
 	items      *FieldNames            // of array elements
@@ -24,7 +24,7 @@ func FieldNamesOf(d Definition) (*FieldNames, error) {
 	return schema.members(), nil
 }
 
-// Beside returns the names that the schema has at the level of an unknown field, and the name of that field.
+// Siblings returns the names that the schema has at the level of an unknown field, and the name of that field.
 // path is as EachUnknown returns it.
 func (m *FieldNames) Siblings(path string) (beside *FieldNames, name string) {
 	for {

@@ -12,7 +12,7 @@ import (
 	"muster/schemas/integer"
 )
 
-// Split extracts the embedded repositories and commits from a codehost-person and returns them as separate
+// SplitEmbedded extracts the embedded repositories and commits from a codehost-person and returns them as separate
 // records, owned by the person (records.md, table). For a list marked complete it adds a codehost-list record
 // with the person's version, which deletes the entries that the list lacks (rule 3). A missing list, unlike
 // an empty one, deletes nothing. Invalid entries are returned as validation errors with their path in the

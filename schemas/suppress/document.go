@@ -23,7 +23,7 @@ const (
 	maxDomain = 512
 )
 
-// Document reports whether a JSON text of any structure contains data of an erased person, and the hash of
+// FindInDocument reports whether a JSON text of any structure contains data of an erased person, and the hash of
 // the matching entry: one of their e-mail addresses or profile URLs anywhere, or an id, username or phone
 // number in a field with a matching name (phone numbers also in nested values). A text that is not JSON is
 // searched for addresses and URLs only. Punctuation around addresses, URL encoding and HTML escapes are

@@ -111,7 +111,7 @@ var (
 	errLong     = errors.New("is longer than 512 bytes")
 )
 
-// Standard returns the normalized form of an identifier, which is hashed: e-mail addresses and usernames as
+// Normalize returns the normalized form of an identifier, which is hashed: e-mail addresses and usernames as
 // in identity.NormalizeEmail and identity.NormalizeUsername, phone numbers as digits with country code and without
 // leading zeros, ids unchanged.
 func Normalize(t Type, value string) (string, error) {

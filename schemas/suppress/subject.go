@@ -42,7 +42,7 @@ func typesOf(platform string) (platformTypes, bool) {
 	return platformTypes{}, false
 }
 
-// Beside adds the identifiers that a record, as JSON, has in fields other than its usernames and mapped
+// AddUnknownFields adds the identifiers that a record, as JSON, has in fields other than its usernames and mapped
 // addresses.
 func (s *Subject) AddUnknownFields(body []byte) {
 	c := ContactsIn(body)
@@ -100,7 +100,7 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	return a.answer()
 }
 
-// Named reports whether any of the records, each "<kind> <identity>" as in the ledger and in context calls,
+// IsAnyNamed reports whether any of the records, each "<kind> <identity>" as in the ledger and in context calls,
 // is suppressed by its id.
 func (s *Set) IsAnyNamed(records []string) bool {
 	return s.active() && slices.ContainsFunc(records, func(name string) bool {

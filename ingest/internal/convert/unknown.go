@@ -91,7 +91,7 @@ func shortPath(path []byte) string {
 	return strings.ToValidUTF8(string(path[:maxUnknownPath]), "") + "..."
 }
 
-// Members returns the counted fields, most frequent first, and whether further ones were not
+// Fields returns the counted fields, most frequent first, and whether further ones were not
 // counted. It returns nothing if u is nil.
 func (u *Unknown) Fields() (members []UnknownField, truncated bool) {
 	if u == nil {

@@ -22,7 +22,7 @@ type Token struct {
 	Position int
 }
 
-// Analyse appends the tokens of s by the standard analyzer to dst. Positions start at 0.
+// Analyze appends the tokens of s by the standard analyzer to dst. Positions start at 0.
 func Analyze(dst []Token, s string) []Token {
 	return standard(dst, s, 0)
 }
