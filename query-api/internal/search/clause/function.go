@@ -23,10 +23,10 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if at, ok := a.get("min_score"); ok && at.kind != 'n' {
 		least := a.number("min_score", 0)
 		f.MinScore = &least
-		l.leastScores++
-		defer func() { l.leastScores-- }()
-		if l.leastScores > MaxLeastScores {
-			return nil, v.errorf("function_scores with min_score are nested deeper than %d levels", MaxLeastScores)
+		l.minScoreDepth++
+		defer func() { l.minScoreDepth-- }()
+		if l.minScoreDepth > MaxMinScoreDepth {
+			return nil, v.errorf("function_scores with min_score are nested deeper than %d levels", MaxMinScoreDepth)
 		}
 	}
 	query, hasQuery := a.get("query")

@@ -14,12 +14,12 @@ import (
 // Limits of a query (rulings.md, Search).
 const (
 	MaxDepth = 20
-	// MaxLeastScores is the maximum depth of nested function_scores with min_score: what each matches depends on scores
+	// MaxMinScoreDepth is the maximum depth of nested function_scores with min_score: what each matches depends on scores
 	// of the inner ones, which a statement repeats.
-	MaxLeastScores = 2
-	MaxClauses     = 1024
-	MaxTerms       = 65_536
-	MaxRegexp      = 1000
+	MaxMinScoreDepth = 2
+	MaxClauses       = 1024
+	MaxTerms         = 65_536
+	MaxRegexp        = 1000
 	// MaxPhraseWords is the maximum number of words of all phrases without slop, over all of their fields. Such a phrase
 	// counts as one clause.
 	MaxPhraseWords = 2048
@@ -73,23 +73,23 @@ func newLowering(options Options) *lowering {
 
 // lowering is the state of lowering one query.
 type lowering struct {
-	options     Options
-	table       []Clause
-	fields      map[string]readmodel.SearchField
-	nested      string // path of the nested clause around it
-	depth       int
-	clauses     int
-	terms       int
-	blends      int
-	phraseWords int   // words of all phrases without slop
-	leastScores int   // number of function_scores with min_score around it
-	exceeded    error // the first exceeded limit, which lenient does not ignore
-	innerHits   map[string]bool
-	zones       zones
-	elements    bool // sort keys of inner hits
-	sorting     bool // filter of a sort key, in which a path may be nested in itself
-	unshown     bool // no inner hits: inside must_not, match_none or the filter of a function
-	functions   bool // the query has a function_score
+	options       Options
+	table         []Clause
+	fields        map[string]readmodel.SearchField
+	nested        string // path of the nested clause around it
+	depth         int
+	clauses       int
+	terms         int
+	blends        int
+	phraseWords   int   // words of all phrases without slop
+	minScoreDepth int   // number of function_scores with min_score around it
+	exceeded      error // the first exceeded limit, which lenient does not ignore
+	innerHits     map[string]bool
+	zones         zones
+	elements      bool // sort keys of inner hits
+	sorting       bool // filter of a sort key, in which a path may be nested in itself
+	unshown       bool // no inner hits: inside must_not, match_none or the filter of a function
+	functions     bool // the query has a function_score
 }
 
 func fieldsByPath() map[string]readmodel.SearchField {

@@ -9,13 +9,13 @@ import (
 
 // matching has the parameters that the match clauses share.
 type matching struct {
-	all      bool // operator and
-	minimum  string
-	hasLeast bool // minimum is given
-	zeroAll  bool // zero_terms_query all
-	zeroDrop bool // a text without tokens is ignored instead of matching nothing
-	analyzer string
-	lenient  bool // an invalid number or date matches nothing instead of being an error
+	all        bool // operator and
+	minimum    string
+	hasMinimum bool // minimum is given
+	zeroAll    bool // zero_terms_query all
+	zeroDrop   bool // a text without tokens is ignored instead of matching nothing
+	analyzer   string
+	lenient    bool // an invalid number or date matches nothing instead of being an error
 
 	slop           int // of phrases
 	fuzzy          fuzziness
@@ -32,7 +32,7 @@ func (a *args) matching() matching {
 		zeroAll:  a.choice("zero_terms_query", "none", "none", "all") == "all",
 		analyzer: a.analyzer("analyzer"),
 	}
-	m.minimum, m.hasLeast = a.minimumText()
+	m.minimum, m.hasMinimum = a.minimumText()
 	return m
 }
 
@@ -135,7 +135,7 @@ func (m matching) zero() algebra.Node {
 // join combines the nodes of the tokens of a text.
 func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 	if m.all {
-		if m.hasLeast {
+		if m.hasMinimum {
 			// Elasticsearch counts optional clauses, and there are none.
 			if n, err := minimum(at, m.minimum, 0); err != nil || n > 0 {
 				return algebra.None{}, err
@@ -144,7 +144,7 @@ func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 		return algebra.Bool{Must: nodes}, nil
 	}
 	b := algebra.Bool{Should: nodes}
-	if m.hasLeast {
+	if m.hasMinimum {
 		n, err := minimum(at, m.minimum, len(nodes))
 		if err != nil {
 			return nil, err

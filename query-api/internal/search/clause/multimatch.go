@@ -278,7 +278,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 		all:     a.choice("operator", "or", "or", "and") == "and",
 		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all",
 	}
-	m.minimum, m.hasLeast = a.minimumText()
+	m.minimum, m.hasMinimum = a.minimumText()
 	a.noSynonyms()
 	boost := a.boost()
 	if err := a.done(); err != nil {

@@ -96,7 +96,7 @@ such as first-time reads of words and fields or other searches, is a 503 with `+
 | clause | why |
 |---|---|
 `, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses,
-		MaxLeastScores, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues)
+		MaxMinScoreDepth, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)

@@ -109,7 +109,7 @@ func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error)
 	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
 		at := a.must("query")
 		m := matching{all: a.choice("operator", "or", "or", "and") == "and", analyzer: a.analyzer("analyzer")}
-		m.minimum, m.hasLeast = a.minimumText()
+		m.minimum, m.hasMinimum = a.minimumText()
 		if err := a.fuzziness(&m); err != nil {
 			return nil, err
 		}
