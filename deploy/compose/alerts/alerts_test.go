@@ -198,7 +198,7 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 
 // waiting returns the series of pending deliveries on two replicas.
 func waiting(first, second string) string {
-	return fmt.Sprintf("muster_webhook_deliveries_pending{instance=\"w1\"} %s\n\tmuster_webhook_waiting{instance=\"w2\"} %s\n",
+	return fmt.Sprintf("muster_webhook_deliveries_pending{instance=\"w1\"} %s\n\tmuster_webhook_deliveries_pending{instance=\"w2\"} %s\n",
 		first, second)
 }
 
@@ -221,7 +221,7 @@ func requests(status string, each int) string {
 func durations(route string) string {
 	var out strings.Builder
 	for bucket, each := range map[string]int{"1": 5, "5": 5, "10": 10, "+Inf": 10} {
-		fmt.Fprintf(&out, "\tmuster_http_request_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route,
+		fmt.Fprintf(&out, "\tmuster_http_request_duration_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route,
 			bucket, each)
 	}
 	return out.String()
@@ -237,7 +237,7 @@ func dead(replicas, codes, each int) string {
 	var out strings.Builder
 	for replica := range replicas {
 		for code := range codes {
-			fmt.Fprintf(&out, "\tmuster_webhook_dead_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code,
+			fmt.Fprintf(&out, "\tmuster_webhook_deliveries_dead_lettered_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code,
 				replica, each)
 		}
 	}
