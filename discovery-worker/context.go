@@ -106,7 +106,7 @@ func (s *Service) isHandled(ctx context.Context, call *event.ContextCall) (bool,
 		if !ended {
 			return false, nil
 		}
-		outcome = "repeated"
+		outcome = "duplicate"
 	}
 	s.metrics.contexts.WithLabelValues(outcome).Inc()
 	return true, nil
@@ -268,11 +268,11 @@ func newContextMetrics() contextMetrics {
 	return contextMetrics{
 		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_context_tasks_total",
-			Help: "Context tasks by outcome (complete, empty, degraded, failed, retried, repeated, " +
+			Help: "Context tasks by outcome (complete, empty, degraded, failed, retried, duplicate, " +
 				"expired, malformed).",
 		}, []string{"outcome"}),
 		contextSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "muster_context_seconds", Help: "Processing time of a context task, in seconds.",
+			Name: "muster_context_duration_seconds", Help: "Processing time of a context task, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
 		}),
 	}

@@ -63,7 +63,7 @@ func TestService_SkipsTasksWithOutcome(t *testing.T) {
 	require.Len(t, f.awaitResult("second").Socials, 2, "a task newer than the last discovery runs")
 	require.Eventually(t, func() bool {
 		contexts, discoveries := f.counters("muster_context_tasks_total"), f.counters("muster_discovery_tasks_total")
-		return contexts["repeated"] == 2 && contexts["expired"] == 1 && discoveries["repeated"] == 1
+		return contexts["duplicate"] == 2 && contexts["expired"] == 1 && discoveries["duplicate"] == 1
 	}, 10*time.Second, 5*time.Millisecond)
 	for _, id := range []string{"answered", "failed", "old"} {
 		require.Empty(t, c.deliveriesOf(id), id)

@@ -37,7 +37,7 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 	if budget <= 0 {
 		// Tasks are redelivered after a restart if an earlier one was unfinished.
 		if at, err := s.reader.LastDiscovered(msg.Context(), task.Input); err == nil && !at.Before(task.RequestedAt) {
-			s.metrics.tasks.WithLabelValues("repeated").Inc()
+			s.metrics.tasks.WithLabelValues("duplicate").Inc()
 			return nil, nil
 		}
 		budget = event.DiscoveryBudget
@@ -48,7 +48,7 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 	if err != nil {
 		return nil, err
 	}
-	outcome := "nothing"
+	outcome := "no_match"
 	switch {
 	case !d.Complete():
 		outcome = "degraded"
@@ -134,18 +134,18 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_tasks_total",
-			Help: "Discovery tasks by outcome (found, nothing, degraded, expired, repeated, malformed).",
+			Help: "Discovery tasks by outcome (found, no_match, degraded, expired, duplicate, malformed).",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "muster_discovery_seconds", Help: "Processing time of a discovery task, in seconds.",
+			Name: "muster_discovery_duration_seconds", Help: "Processing time of a discovery task, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
 		executed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "muster_discovery_worked_total",
+			Name: "muster_discovery_executions_total",
 			Help: "Discoveries that ran; concurrent tasks for the same account share one.",
 		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "muster_discovery_tasks_in_hand",
+			Name: "muster_discovery_tasks_in_flight",
 			Help: "Discovery tasks in progress, including those that wait for a shared discovery.",
 		}),
 		contextMetrics: newContextMetrics(),

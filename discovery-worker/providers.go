@@ -49,8 +49,8 @@ type Endpoint struct {
 
 func (e Endpoint) configured() bool { return e.URL != "" || len(e.Keys) > 0 }
 
-// Environment variables of [ProvidersFromEnv]. Those of the language model are MODEL_URL,
-// MODEL_API_KEY and MODEL_NAME.
+// Environment variables of [ProvidersFromEnv]. Those of the language model are MUSTER_LLM_URL,
+// MUSTER_LLM_API_KEY and MUSTER_LLM_NAME.
 const (
 	EnvSearXNGURL     = "SEARXNG_URL"
 	EnvBraveURL       = "BRAVE_URL"

@@ -141,18 +141,18 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 # HELP muster_ingest_blank_lines_total Blank lines skipped.
 # TYPE muster_ingest_blank_lines_total counter
 muster_ingest_blank_lines_total 0
-# HELP muster_ingest_records_total Records by kind and outcome: read, split (extracted from others, or produced by a mapping), published, seen (newer version, same content), unchanged, stale, conflicting (same version, different content), rejected; source objects: mapped, dropped; suppressed (of erased people).
+# HELP muster_ingest_records_total Records by kind and outcome: read, extracted (from others, or by a mapping), published, seen (newer version, same content), unchanged, stale, conflicting (same version, different content), rejected; source objects: mapped, dropped; suppressed (of erased people).
 # TYPE muster_ingest_records_total counter
 muster_ingest_records_total{kind="codehost-commit",outcome="published"} 2
-muster_ingest_records_total{kind="codehost-commit",outcome="split"} 2
+muster_ingest_records_total{kind="codehost-commit",outcome="extracted"} 2
 muster_ingest_records_total{kind="codehost-list",outcome="published"} 2
-muster_ingest_records_total{kind="codehost-list",outcome="split"} 2
+muster_ingest_records_total{kind="codehost-list",outcome="extracted"} 2
 muster_ingest_records_total{kind="codehost-person",outcome="published"} 2
 muster_ingest_records_total{kind="codehost-person",outcome="read"} 2
 muster_ingest_records_total{kind="codehost-person",outcome="rejected"} 6
-muster_ingest_records_total{kind="codehost-person",outcome="split"} 6
+muster_ingest_records_total{kind="codehost-person",outcome="extracted"} 6
 muster_ingest_records_total{kind="codehost-repo",outcome="published"} 4
-muster_ingest_records_total{kind="codehost-repo",outcome="split"} 4
+muster_ingest_records_total{kind="codehost-repo",outcome="extracted"} 4
 `)))
 }
 

@@ -207,7 +207,7 @@ type Unattributed struct {
 func (u Unattributed) String() string {
 	full := ""
 	if u.Noted {
-		full = "--full "
+		full = "--full-history "
 	}
 	return fmt.Sprintf("%s of %s dropped, because no account is known; "+
 		"pass %s--make-accounts to keep them, or %s--authors FILE",
@@ -244,7 +244,7 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 	if len(unowned) > 0 {
 		deps.Logger.Warn("git: repositories without a known owner are not published",
 			slog.Int("repositories", len(unowned)), slog.String("first", unowned[0]),
-			slog.String("hint", "set --owner ID:USERNAME --full"))
+			slog.String("hint", "set --owner ID:USERNAME --full-history"))
 	}
 	if g.UnknownAuthors == "" {
 		return nil

@@ -144,8 +144,8 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
 	require.Equal(
 		t,
-		"1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or "+
-			"--full --authors FILE",
+		"1 commit of 1 author dropped, because no account is known; pass --full-history --make-accounts to keep them, or "+
+			"--full-history --authors FILE",
 		s.Unattributed.String(),
 	)
 	require.NotContains(t, log.String(), "stranger@")

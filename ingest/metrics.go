@@ -19,7 +19,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_ingest_records_total",
-			Help: "Records by kind and outcome: read, split (extracted from others, or produced by a mapping), " +
+			Help: "Records by kind and outcome: read, extracted (from others, or by a mapping), " +
 				"published, seen (newer version, same content), unchanged, stale, " +
 				"conflicting (same version, different content), rejected; " +
 				"source objects: mapped, dropped; suppressed (of erased people).",
@@ -54,7 +54,7 @@ func registerOrReuse[C prometheus.Collector](reg prometheus.Registerer, c *C) er
 func (m *metrics) add(t convert.CountsByKind) {
 	for kind, c := range t {
 		for outcome, n := range map[string]int64{
-			"read": c.Read, "split": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged,
+			"read": c.Read, "extracted": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged,
 			"stale": c.Stale - c.Conflicting, "conflicting": c.Conflicting, "rejected": c.Rejected,
 			"mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed,
 		} {

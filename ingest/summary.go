@@ -18,11 +18,11 @@ type Counts struct {
 	Read int64 `json:"read"`
 	// Extracted is the number of records extracted from other records, or produced by a mapping from
 	// source objects. It includes those that were then rejected.
-	Extracted int64 `json:"split"`
+	Extracted int64 `json:"extracted"`
 	// Published is the number of records stored on the kind's topic.
 	Published int64 `json:"published"`
-	// VersionOnly is the number of records with a newer version and the same content. The version is
-	// stored on the topic of version bumps.
+	// VersionOnly, in JSON seen (records.md, rule 6), is the number of records with a newer version and the same
+	// content. The version is stored on the topic of version bumps.
 	VersionOnly int64 `json:"seen"`
 	// Unchanged and Stale are the numbers of records of the same version and content, and of
 	// records older than the last published version. They are not published.

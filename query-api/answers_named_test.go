@@ -99,8 +99,10 @@ func TestIdempotency_AnswersWithoutEndpointAreCheckedByBody(t *testing.T) {
 	require.NoError(t, err)
 	const person, asked = `{"person":"x"}`, `{"codehost":"lin"}`
 	bodies := map[string]string{
-		"/v1/context":         `{"full_name":"Juno Abara","network":{"username":"juno"},"custom":{},"confidence":{"full_name":0.97}}`,
-		"/v1/person/discover": `{"socials":[{"platform":"codehost","username":"lin","link":"https://codehost.example/lin","confidence":1,"context":null},{"platform":"microblog","username":"juno_a","link":"https://microblog.example/juno_a","confidence":0.95,"context":null}]}`,
+		"/v1/context": `{"full_name":"Juno Abara","network":{"username":"juno"},"custom":{},"confidence":{"full_name":0.97}}`,
+		"/v1/person/discover": `{"socials":[{"platform":"codehost","username":"lin",` +
+			`"link":"https://codehost.example/lin","confidence":1,"context":null},{"platform":"microblog",` +
+			`"username":"juno_a","link":"https://microblog.example/juno_a","confidence":0.95,"context":null}]}`,
 	}
 	for path, sent := range map[string]string{"/v1/context": person, "/v1/person/discover": asked} {
 		state, _, claim, err := answers.Begin(t.Context(), idempotency.Call{

@@ -137,7 +137,7 @@ func TestCluster(t *testing.T) {
 		explained := two.do("POST", "/v1/person/search/explain",
 			`{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
 		require.Equal(t, http.StatusOK, explained.status, explained.body)
-		require.Contains(t, explained.body, `"presence"`)
+		require.Contains(t, explained.body, `"terms"`)
 		require.NotContains(t, explained.body, "mergeTreeTextIndex", "only requested fields are returned")
 		queries := []string{
 			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,
@@ -148,7 +148,8 @@ func TestCluster(t *testing.T) {
 			`{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
 			`{"exists":{"field":"profile.connections"}}`,
 			`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
-			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
+			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":` +
+				`{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
 		}
 		if testing.Short() {
 			queries = queries[:4]

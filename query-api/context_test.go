@@ -159,7 +159,8 @@ func TestContext(t *testing.T) {
 		return complete(aProfile)
 	})
 	r := f.post("/v1/context",
-		`{"person":{"name":"Juno Abara"},"schema":{"age":{"type":"integer","description":"Age"}},"confidence":0.5,"response_timeout_sec":20}`)
+		`{"person":{"name":"Juno Abara"},"schema":{"age":{"type":"integer","description":"Age"}},"confidence":0.5,`+
+			`"response_timeout_sec":20}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	require.JSONEq(t, aProfile, r.body)
 	require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
@@ -334,9 +335,10 @@ func refusedContexts(t *testing.T, f *fixture) {
 		`{"person":"x","confidence":1e999}`:                  "confidence is too large a number",
 		`{"person":"x","webhook_url":"http://1.2.3.4/"}`:     "webhook_url must begin with https://",
 		`{"person":"x","schema":[]}`:                         "schema must be an object, not a list",
-		`{"person":"x","schema":{"a":{"type":"text"}}}`:      `schema.a.type is "text": it must be one of string, number, integer, boolean, array, object`,
-		`{"person":"x","schema":{"a":{"typ":"string"}}}`:     `schema.a has the unknown member "typ": did you mean "type"?`,
-		`{"person":"x","shema":{}}`:                          `unknown field "shema": did you mean "schema"?`,
+		`{"person":"x","schema":{"a":{"type":"text"}}}`: `schema.a.type is "text": it must be one of string, ` +
+			`number, integer, boolean, array, object`,
+		`{"person":"x","schema":{"a":{"typ":"string"}}}`: `schema.a has the unknown member "typ": did you mean "type"?`,
+		`{"person":"x","shema":{}}`:                      `unknown field "shema": did you mean "schema"?`,
 	} {
 		r := f.post("/v1/context", body)
 		require.Equal(t, http.StatusBadRequest, r.status, body)

@@ -22,7 +22,8 @@ func derivedPeople(f *fixture) {
 	)
 	f.insert(record.KindNetworkPerson,
 		networkPerson("k-n10", "jobs-one", "2026-05-01", `"codehost_username":"derive-me","experience":[
-			{"summary":"Data engineer","start":"2020-02-01","end":null,"current":true,"location":{"city":"Bergen","country":"Norway"},
+			{"summary":"Data engineer","start":"2020-02-01","end":null,"current":true,"location":{"city":"Bergen",`+
+			`"country":"Norway"},
 				"company":{"name":"Fjord Metrics","network_url":"https://network.example/company/fjord-metrics"}},
 			{"summary":"Intern","start":"2018","end":"2019","current":false,"company":{"name":"Oldworks"}}]`),
 		networkPerson("k-n11", "jobs-two", "2026-05-01", `"experience":[
@@ -67,35 +68,49 @@ func TestDerivedValues_AreServedAndListed(t *testing.T) {
 		members []string
 		want    string
 	}{
-		"place of an account": {codehost + "derive-me", []string{"location", "location_canonical", "derived"}, `{"location":"Bergen, Norway",
-			"location_canonical":{"city":"Bergen","state":"Vestland","country":"Norway","country_code":"NO","continent":"Europe","latitude":60.393,
-				"longitude":5.3242,"label":"Bergen, Vestland, Norway","timezone":"Europe/Oslo"},"derived":["first_name","last_name","location_canonical","names","url"]}`},
+		"place of an account": {codehost + "derive-me", []string{"location", "location_canonical", "derived"},
+			`{"location":"Bergen, Norway",
+			"location_canonical":{"city":"Bergen","state":"Vestland","country":"Norway","country_code":"NO",` +
+				`"continent":"Europe","latitude":60.393,
+				"longitude":5.3242,"label":"Bergen, Vestland, Norway","timezone":"Europe/Oslo"},` +
+				`"derived":["first_name","last_name","location_canonical","names","url"]}`},
 		"given ones stay": {codehost + "derive-not", []string{"location_canonical", "url", "derived"}, `{
-			"location_canonical":{"city":"Own City","country":"Own Land"},"url":"https://codehost.example/derive-not","derived":["first_name","last_name","names"]}`},
+			"location_canonical":{"city":"Own City","country":"Own Land"},` +
+			`"url":"https://codehost.example/derive-not","derived":["first_name","last_name","names"]}`},
 		"no place": {codehost + "nowhere", []string{"location_canonical", "first_name", "last_name"},
 			`{"first_name":"Mononym"}`},
 		"account is met": {codehost + "derive-me&must_have=location_canonical,url,first_name,last_name",
 			[]string{"user_id"}, `{"user_id":630010}`},
 		"account is not": {codehost + "nowhere&must_have=location_canonical", []string{"user_id"}, `{}`},
-		"present job": {network + "jobs-one&must_have=current_position", []string{"current_position"}, `{"current_position":{"summary":"Data engineer",
+		"present job": {network + "jobs-one&must_have=current_position", []string{"current_position"},
+			`{"current_position":{"summary":"Data engineer",
 			"start":"2020-02-01","current":true,"location":{"city":"Bergen","country":"Norway"},
 			"company":{"name":"Fjord Metrics","network_url":"https://network.example/company/fjord-metrics"}}}`},
-		"newest of two": {network + "jobs-two", []string{"current_position"}, `{"current_position":{"title":"Head of Tide","summary":"Runs it",
+		"newest of two": {network + "jobs-two", []string{"current_position"},
+			`{"current_position":{"title":"Head of Tide","summary":"Runs it",
 			"start":"2023-04-01","current":true,"company":{"name":"Tide Desk"}}}`},
 		"no job": {network + "jobs-past&must_have=current_position", []string{"username"}, `{}`},
 		"given job": {network + "jobs-own", []string{"current_position"},
 			`{"current_position":{"summary":"As given"}}`},
-		"structured place": {network + "bruna-lopes", []string{"full_name", "location", "url"}, `{"full_name":"Bruna Lopes","url":"https://network.example/in/bruna-lopes",
-			"location":{"city":"Braga","state":"Braga","country":"Portugal","country_code":"PT","continent":"Europe","raw_address":"Braga, Portugal"}}`},
-		"place from text": {network + "carl-moss", []string{"first_name", "last_name", "location", "derived"}, `{"first_name":"Carl","last_name":"Moss",
-			"location":{"city":"Malmö","state":"Skåne","country":"Sweden","country_code":"SE","continent":"Europe","raw_address":"Malmö, Sweden"},
-			"derived":["first_name","last_name","location.city","location.continent","location.country","location.country_code","location.state","url"]}`},
-		"place from a code": {network + "fumi-abe", []string{"location"}, `{"location":{"city":"Sapporo","state":"Hokkaido","country":"Japan",
+		"structured place": {network + "bruna-lopes", []string{"full_name", "location", "url"},
+			`{"full_name":"Bruna Lopes","url":"https://network.example/in/bruna-lopes",
+			"location":{"city":"Braga","state":"Braga","country":"Portugal","country_code":"PT","continent":"Europe",` +
+				`"raw_address":"Braga, Portugal"}}`},
+		"place from text": {network + "carl-moss", []string{"first_name", "last_name", "location", "derived"},
+			`{"first_name":"Carl","last_name":"Moss",
+			"location":{"city":"Malmö","state":"Skåne","country":"Sweden","country_code":"SE","continent":"Europe",` +
+				`"raw_address":"Malmö, Sweden"},
+			"derived":["first_name","last_name","location.city","location.continent","location.country",` +
+				`"location.country_code","location.state","url"]}`},
+		"place from a code": {network + "fumi-abe", []string{"location"},
+			`{"location":{"city":"Sapporo","state":"Hokkaido","country":"Japan",
 			"country_code":"JP","continent":"Asia","raw_address":"Sapporo, Japan"}}`},
 		"mononym": {network + "plato", []string{"first_name", "last_name", "location"},
 			`{"first_name":"Plato","location":{"raw_address":"Remote"}}`},
-		"add-on codehost": {network + "jobs-one&addons=codehost", []string{"codehost"}, `{"codehost":{"user_id":630010,"username":"derive-me","full_name":"Dag Rive",
-			"location":"Bergen, Norway","url":"https://codehost.example/derive-me","derived":["url"],"last_updated":"2026-05-01T00:00:00Z"}}`},
+		"add-on codehost": {network + "jobs-one&addons=codehost", []string{"codehost"},
+			`{"codehost":{"user_id":630010,"username":"derive-me","full_name":"Dag Rive",
+			"location":"Bergen, Norway","url":"https://codehost.example/derive-me","derived":["url"],` +
+				`"last_updated":"2026-05-01T00:00:00Z"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := *f
@@ -146,10 +161,13 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 				commit("f1", "A. Quell", "ada@quell.example", "names-code")+","+commit("f2", "Ada Quell",
 				"ada@quell.example", "")+`]`),
 		codehostPerson(630014, "own-fields", "2026-05-01",
-			`"full_name":"Own Fields","names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example"]`),
+			`"full_name":"Own Fields","names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example",`+
+				`"emails":["other@fields.example"]`),
 		codehostPerson(630010, "derive-me", "2026-05-01", `"full_name":"Dag Rive","emails":["dag@rive.example"],
-			"repos":[{"id":1,"language":"Go","updated_at":"2026"},{"id":2,"language":"Rust","updated_at":"2026"},{"id":3,"language":"Rust","updated_at":"2026"}],
-			"commits":[`+commit("d1", "Dag", "dag@fjord.example", "derive-me")+","+commit("d2", "", "630010+derive-me@users.noreply.codehost.example", "")+","+
+			"repos":[{"id":1,"language":"Go","updated_at":"2026"},{"id":2,"language":"Rust","updated_at":"2026"},`+
+			`{"id":3,"language":"Rust","updated_at":"2026"}],
+			"commits":[`+commit("d1", "Dag", "dag@fjord.example", "derive-me")+","+
+			commit("d2", "", "630010+derive-me@users.noreply.codehost.example", "")+","+
 			commit("d3", "Olga", "olga@fjord.example", "olga")+`]`),
 	)
 	members := func(body string, names ...string) string {
@@ -169,7 +187,8 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 	require.JSONEq(t, `{"names":["Ada Quell","Ada Maria Quell","A. Quell"]}`,
 		members(`{"codehost":"names-code"}`, "names"))
 	require.JSONEq(
-		t, `{"names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example","emails":["other@fields.example","prim@fields.example"]}`,
+		t, `{"names":["Own Fields","O. Fields","Fields, Own"],"email":"prim@fields.example",`+
+			`"emails":["other@fields.example","prim@fields.example"]}`,
 		members(`{"codehost":"own-fields"}`, "names", "email", "emails"))
 	require.JSONEq(t, `{"emails":["dag@rive.example","dag@fjord.example"],"commit_count":3,"repo_languages":["Rust","Go"],
 		"derived":["commit_count","emails","first_name","last_name","names","repo_languages","url"]}`,

@@ -60,7 +60,7 @@ func TestOpenAPI_ResponseFieldsAreSearchableOrDocumented(t *testing.T) {
 		}
 		_, err := clause.Lower(fmt.Appendf(nil, `{"exists":{"field":%q}}`, path), "query", clause.Options{})
 		if slices.Contains(readmodel.UnsearchableFields(), path) {
-			require.ErrorContains(t, err, fmt.Sprintf("the field %q is shown, but not searched", path))
+			require.ErrorContains(t, err, fmt.Sprintf("the field %q is returned, but not searchable", path))
 			return
 		}
 		require.NoError(t, err, path)

@@ -97,7 +97,8 @@ func TestDiscover(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	require.JSONEq(t, `{"socials":[
 		{"platform":"codehost","username":"Juno","link":"https://codehost.example/Juno","confidence":1,"context":null},
-		{"platform":"network","username":"juno abara","link":"https://network.example/in/juno%20abara","confidence":0.97,"context":"Name: Juno Abara",
+		{"platform":"network","username":"juno abara","link":"https://network.example/in/juno%20abara",`+
+		`"confidence":0.97,"context":"Name: Juno Abara",
 		 "evidence":[{"kind":"link","finding":"mutual","weight":12.5}]}]}`, r.body)
 	require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
 	require.Empty(t, r.header.Get("X-Degraded"))

@@ -61,7 +61,8 @@ func TestDiscoveredLinks_AreFollowedFromConfidence(t *testing.T) {
 				i+1, name, declares))
 		f.insert(record.KindCodehostPerson,
 			fmt.Sprintf(
-				`{"user_id":%d,"codehost_username":"Dev-%s","full_name":"C %[2]s","emails":["%[2]s@muster.example"],"last_updated":"2026-01-01T00:00:00Z"}`, i+1, name))
+				`{"user_id":%d,"codehost_username":"Dev-%s","full_name":"C %[2]s","emails":["%[2]s@muster.example"],`+
+					`"last_updated":"2026-01-01T00:00:00Z"}`, i+1, name))
 	}
 	f.keep(profile("network", "Found", "p1", 0), profile("codehost", "dev-found", "1", 0.9312),
 		profile("microblog", "found", "m1", 0.99))

@@ -312,7 +312,8 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 
 // otherwise covers the rest: single parameters and internal failures.
 func otherwise(t *testing.T, f *fixture, store *gate) {
-	query := `{"query":{"match":{"profile.headline":"engineer"}},"size":1,"sort":[{"profile.connections":"desc"}],"_source":false,"max_credits":1,"dry_run":false`
+	query := `{"query":{"match":{"profile.headline":"engineer"}},"size":1,"sort":[{"profile.connections":"desc"}],` +
+		`"_source":false,"max_credits":1,"dry_run":false`
 	page := f.post("/v1/person/search", query+"}").json()
 	require.NotNil(t, page["next_cursor"])
 	cursor := fmt.Sprintf(`,"cursor":%q}`, page["next_cursor"])
@@ -349,7 +350,7 @@ func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 	require.NoError(t, engine.Close())
 	for _, op := range operations(t) {
 		switch op.OperationID {
-		case "getDescription", "getUsage", "createContext", "discoverPerson": // do not need the store
+		case "getOpenAPI", "getUsage", "createContext", "discoverPerson": // do not need the store
 			continue
 		}
 		got := f.do(op.method, op.requests[0].path, op.requests[0].body, nil)

@@ -65,7 +65,7 @@ func TestLedger_SumsAfterLogTruncation(t *testing.T) {
 
 	sums := func() (calls int64) {
 		t.Helper()
-		found, err := reader.Sums(t.Context(), period)
+		found, err := reader.Balances(t.Context(), period)
 		require.NoError(t, err)
 		for _, l := range found[organization] {
 			calls += l.Calls
@@ -145,7 +145,7 @@ func TestLedger_ReadsOnlyUnprojectedTail(t *testing.T) {
 		return nil, nil, false
 	})
 	read.Store(offset)
-	sums, err := reader.Sums(t.Context(), period)
+	sums, err := reader.Balances(t.Context(), period)
 	require.NoError(t, err)
 	require.NoError(t, <-charged)
 	require.EqualValues(t, 4, sums["org"][0].Calls)
@@ -154,9 +154,9 @@ func TestLedger_ReadsOnlyUnprojectedTail(t *testing.T) {
 	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: event.TopicUsage,
 		Err: kerr.UnknownTopicOrPartition, Count: 1})
 	read.Store(offset)
-	_, err = reader.Sums(t.Context(), period)
+	_, err = reader.Balances(t.Context(), period)
 	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition, "who asked asks again")
-	sums, err = reader.Sums(t.Context(), period)
+	sums, err = reader.Balances(t.Context(), period)
 	require.NoError(t, err)
 	require.EqualValues(t, 4, sums["org"][0].Calls)
 	require.EqualValues(t, 4, read.Load())

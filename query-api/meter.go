@@ -199,7 +199,7 @@ func (s *Service) isErased(a idempotency.Answer) bool {
 }
 
 // balances sums up the ledger, including calls just answered.
-func (s *Service) balances(ctx context.Context, period string) (credits.Sums, error) {
+func (s *Service) balances(ctx context.Context, period string) (credits.Balances, error) {
 	if s.deps.Redis != nil {
 		timer := time.NewTimer(ReplicaPublishGrace)
 		defer timer.Stop()
@@ -212,7 +212,7 @@ func (s *Service) balances(ctx context.Context, period string) (credits.Sums, er
 	if err := s.outbox.Flush(ctx); err != nil {
 		return nil, err
 	}
-	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Sums(ctx, period)
+	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Balances(ctx, period)
 }
 
 // isCharged reports whether the ledger has a call, including unpublished events.

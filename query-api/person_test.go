@@ -57,34 +57,51 @@ func who(t *testing.T, answer map[string]any) string {
 
 func TestEnrichPerson_ReturnsAllMappedFields(t *testing.T) {
 	f := start(t, nil)
-	f.insert(record.KindNetworkPerson, networkPerson("p_1", "Octavia-Lin", "2026-10-02", `"full_name":"Octavia Lin","headline":"Compilers",
-		"url":"https://network.example/in/octavia-lin","location":{"city":"Graz","country":"Austria"},"emails":["o@lin.example"],
-		"experience":[{"title":"Intern","start":"2015","end":"2016-05"},{"title":"Engineer","start":"2021-03","company":{"name":"Acme"}}],
+	f.insert(record.KindNetworkPerson, networkPerson("p_1", "Octavia-Lin", "2026-10-02",
+		`"full_name":"Octavia Lin","headline":"Compilers",
+		"url":"https://network.example/in/octavia-lin","location":{"city":"Graz","country":"Austria"},`+
+			`"emails":["o@lin.example"],
+		"experience":[{"title":"Intern","start":"2015","end":"2016-05"},{"title":"Engineer","start":"2021-03",`+
+			`"company":{"name":"Acme"}}],
 		"shoe_size":39`))
-	f.insert(record.KindCodehostPerson, codehostPerson(12, "Octavia", "2026-10-01T08:00:00Z", `"full_name":"Octavia Lin","avatar_url":"https://a.example/12.png",
-		"followers":3,"created_at":"2011-05","personal_email":"o@lin.example","emails":["O@Lin.example","octavia@work.example"],
+	f.insert(record.KindCodehostPerson, codehostPerson(12, "Octavia", "2026-10-01T08:00:00Z",
+		`"full_name":"Octavia Lin","avatar_url":"https://a.example/12.png",
+		"followers":3,"created_at":"2011-05","personal_email":"o@lin.example","emails":["O@Lin.example",`+
+			`"octavia@work.example"],
 		"social_accounts":["https://network.example/in/octavia-lin"],
-		"repos":[{"id":1,"name":"old","updated_at":"2020-01-01"},{"id":2,"name":"new","updated_at":"2026-01-01T00:00:00Z","topics":["go"]}],
-		"commits":[{"sha":"ab12","author_date":"2026-02-03","message":"Fix","repo":{"full_name":"octavia/new"}}],"emoji":"\ud83e\udd80"`))
+		"repos":[{"id":1,"name":"old","updated_at":"2020-01-01"},{"id":2,"name":"new",`+
+			`"updated_at":"2026-01-01T00:00:00Z","topics":["go"]}],
+		"commits":[{"sha":"ab12","author_date":"2026-02-03","message":"Fix","repo":{"full_name":"octavia/new"}}],`+
+			`"emoji":"\ud83e\udd80"`))
 
 	got := f.enrich(`{"codehost":"octavia","websets":["network","codehost"]}`)
-	codehost := `{"user_id":12,"codehost_username":"Octavia","avatar_url":"https://a.example/12.png","followers":3,"created_at":"2011-05-01"`
+	codehost := `{"user_id":12,"codehost_username":"Octavia","avatar_url":"https://a.example/12.png","followers":3,` +
+		`"created_at":"2011-05-01"`
 	owner := `"owner":{"user_id":12,"codehost_username":"Octavia","avatar_url":"https://a.example/12.png"}`
 	want := `{"websets_matched":["codehost","network"],"person":{
-		"codehost":` + codehost + `,"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin","url":"https://codehost.example/Octavia",
-			"commit_count":1,"derived":["commit_count","first_name","last_name","url"],"codehost":` + codehost + `},"names":["Octavia Lin"],"names_count":1,
+		"codehost":` + codehost + `,"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin",` +
+		`"url":"https://codehost.example/Octavia",
+			"commit_count":1,"derived":["commit_count","first_name","last_name","url"],"codehost":` + codehost +
+		`},"names":["Octavia Lin"],"names_count":1,
 			"emails":["O@Lin.example","octavia@work.example"],"emails_count":2,"email":"o@lin.example",
-			"social_accounts":["https://network.example/in/octavia-lin"],"social_accounts_count":1,"network_username":"Octavia-Lin",
-			"repos":[{"repo_id":2,"name":"new","updated_at":"2026-01-01","topics":["go"],` + owner + `},{"repo_id":1,"name":"old","updated_at":"2020-01-01",` + owner + `}],"repos_count":2,
-			"commits":[{"sha":"ab12","author_date":"2026-02-03","message":"Fix","repo":{"full_name":"octavia/new"}}],"commits_count":1,
+			"social_accounts":["https://network.example/in/octavia-lin"],"social_accounts_count":1,` +
+		`"network_username":"Octavia-Lin",
+			"repos":[{"repo_id":2,"name":"new","updated_at":"2026-01-01","topics":["go"],` + owner +
+		`},{"repo_id":1,"name":"old","updated_at":"2020-01-01",` + owner + `}],"repos_count":2,
+			"commits":[{"sha":"ab12","author_date":"2026-02-03","message":"Fix","repo":{"full_name":"octavia/new"}}],` +
+		`"commits_count":1,
 			"last_updated":"2026-10-01T08:00:00Z","emoji":"\ud83e\udd80"},
-		"network":{"profile_id":"p_1","network_username":"Octavia-Lin","network_url":"https://network.example/in/octavia-lin","updated_at":"2026-10-02T00:00:00Z",
-			"profile":{"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin","headline":"Compilers","personal_email":"o@lin.example",
-				"location":{"city":"Graz","state":"Styria","country":"Austria","country_code":"AT","continent":"Europe","raw_address":"Graz, Austria"}},
+		"network":{"profile_id":"p_1","network_username":"Octavia-Lin",` +
+		`"network_url":"https://network.example/in/octavia-lin","updated_at":"2026-10-02T00:00:00Z",
+			"profile":{"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin","headline":"Compilers",` +
+		`"personal_email":"o@lin.example",
+				"location":{"city":"Graz","state":"Styria","country":"Austria","country_code":"AT",` +
+		`"continent":"Europe","raw_address":"Graz, Austria"}},
 			"derived":["profile.first_name","profile.last_name","profile.location.continent","profile.location.country_code",
 				"profile.location.raw_address","profile.location.state"],
 			"experience":[{"title":"Engineer","company_name":"Acme","start_date":"2021-03-01","end_date":null,"is_current":true},
-				{"title":"Intern","start_date":"2015-01-01","end_date":"2016-05-01","is_current":false}],"experience_count":2,"shoe_size":39}}}`
+				{"title":"Intern","start_date":"2015-01-01","end_date":"2016-05-01","is_current":false}],` +
+		`"experience_count":2,"shoe_size":39}}}`
 	text, err := json.Marshal(got)
 	require.NoError(t, err)
 	require.JSONEq(t, want, string(text))
@@ -117,7 +134,8 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		codehostPerson(15, "hugo", "2026-01-01", `"emails":["hugo@x.example"]`),
 		codehostPerson(16, "iris", "2026-02-01", `"emails":["pair@x.example"]`),
 		codehostPerson(17, "张伟-😀", "2026-02-01"),
-		codehostPerson(20, "kate", "2026-01-01"), codehostPerson(21, "claims-kate", "2026-02-01", `"network_username":"kate-net"`),
+		codehostPerson(20, "kate", "2026-01-01"), codehostPerson(21, "claims-kate", "2026-02-01",
+			`"network_username":"kate-net"`),
 		codehostPerson(22, "leo", "2026-06-01", `"network_username":"leo-net"`),
 	)
 	f.insert(record.KindNetworkPerson,
@@ -150,7 +168,8 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		`{"deleted":true,"user_id":9,"last_updated":"2026-01-01"}`,
 		codehostPerson(14, "gwen", "2026-06-01", `"emails":["now@x.example"]`))
 	f.insert(record.KindAccountLink,
-		`{"a":{"platform":"codehost","username":"dora"},"b":{"platform":"network","username":"anna-net"},"source":"withdrawn","observed_at":"2026-02-01","deleted":true}`)
+		`{"a":{"platform":"codehost","username":"dora"},"b":{"platform":"network","username":"anna-net"},`+
+			`"source":"withdrawn","observed_at":"2026-02-01","deleted":true}`)
 	// An older version that arrives late changes nothing.
 	f.insert(record.KindCodehostPerson, codehostPerson(6, "other", "2025-01-01"),
 		codehostPerson(9, "gone", "2024-01-01"))
@@ -230,7 +249,9 @@ func TestEnrichCompany(t *testing.T) {
 			network, updated, name)
 	}
 	f.insert(record.KindNetworkCompany,
-		`{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01","profile":{"name":"Acme","employees":0,"specialties":["x"]},"headquarters":{"city":"Graz"},"images":{"logo":""},"motto":"More"}`,
+		`{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01",`+
+			`"profile":{"name":"Acme","employees":0,"specialties":["x"]},"headquarters":{"city":"Graz"},`+
+			`"images":{"logo":""},"motto":"More"}`,
 		company("c2", "beta", "7", "2026-01-01", "Beta"), company("c3", "gamma", "8", "2025-01-01", "Gamma old"),
 		company("c4", "gamma", "9", "2026-01-01", "Gamma"),
 	)
@@ -238,9 +259,11 @@ func TestEnrichCompany(t *testing.T) {
 		`{"company_id":"c3","last_updated":"2025-02-01","deleted":true}`)
 	text, err := json.Marshal(f.post(companyPath, `{"network_slug":"acme"}`).json())
 	require.NoError(t, err)
-	require.JSONEq(t, `{"matched":true,"company":{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01-01T00:00:00Z",
+	require.JSONEq(t, `{"matched":true,"company":{"company_id":"c1","network_slug":"Acme","network_id":"1024",`+
+		`"last_updated":"2026-01-01T00:00:00Z",
 		"profile":{"name":"Acme","employees":0,"specialties":["x"]},"motto":"More",
-		"headquarters":{"city":"Graz","region":null,"country":null,"postal_code":null,"line1":null,"line2":null}}}`, string(text))
+		"headquarters":{"city":"Graz","region":null,"country":null,"postal_code":null,"line1":null,"line2":null}}}`,
+		string(text))
 	for request, want := range map[string]any{
 		`{"network_id":"1024"}`: "c1", `{"network_url":"HTTPS://www.network.example/company/ACME/about?x#y"}`: "c1",
 		`{"company_id":"c1"}`:     "c1",

@@ -69,7 +69,7 @@ type ObservedCalls struct {
 	Credits   int64  `json:"credits"`
 }
 
-// Totals is the totals of one data source of a reconciliation.
+// Totals are the totals of one data source of a reconciliation.
 type Totals struct {
 	Calls    int64 `json:"calls"`
 	Requests int64 `json:"requests"`
@@ -82,8 +82,8 @@ type Reconciliation struct {
 	Period    string `json:"period"`
 	Ledger    Totals `json:"ledger"`
 	ReadModel Totals `json:"read_model"`
-	// Observed is nil if no client observations were given.
-	Observed *Totals `json:"seen,omitempty"`
+	// Seen is nil if no client observations were given.
+	Observed *Totals `json:"observed,omitempty"`
 	// Unanswered is the number of calls whose response may not have left; they are not charged.
 	Unanswered int64 `json:"unanswered"`
 	// Differences describes calls that differ; at most 100 are described, Different counts all.
@@ -93,7 +93,7 @@ type Reconciliation struct {
 	// differences. A client whose connection broke reports none.
 	Unseen int64 `json:"unseen"`
 	// InCallersFavor is the number of responses that report a charge which is not in the ledger.
-	InCallersFavor int64 `json:"in_callers_favour"`
+	InCallersFavor int64 `json:"in_callers_favor"`
 }
 
 // maxDifferences is the maximum number of described differences.

@@ -20,10 +20,12 @@ func TestSearch_LaterPagesUseAbsentTermsOfOtherSearches(t *testing.T) {
 			first: `"query":{"match":{"profile.headline":"data zzzz"}},"sort":["profile.connections"]`, counted: "zzzz",
 		},
 		"no word that was counted was absent": {
-			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe"}},"filter":{"match":{"profile.headline":"data yyyy"}}}},"sort":["_score"]`, counted: "yyyy",
+			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe"}},"filter":{"match":` +
+				`{"profile.headline":"data yyyy"}}}},"sort":["_score"]`, counted: "yyyy",
 		},
 		"another word was absent": {
-			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe xxxx"}},"filter":{"match":{"profile.headline":"data vvvv"}}}},"sort":["_score"]`, counted: "vvvv",
+			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe xxxx"}},"filter":{"match":` +
+				`{"profile.headline":"data vvvv"}}}},"sort":["_score"]`, counted: "vvvv",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +34,8 @@ func TestSearch_LaterPagesUseAbsentTermsOfOtherSearches(t *testing.T) {
 			for i := range 6 {
 				people = append(people,
 					fmt.Sprintf(
-						`{"profile_id":"p%d","last_updated":"2026","username":"p%d","last_name":"Doe","headline":"data","connections":%d}`, i, i, 10*i))
+						`{"profile_id":"p%d","last_updated":"2026","username":"p%d","last_name":"Doe",`+
+							`"headline":"data","connections":%d}`, i, i, 10*i))
 			}
 			f.insert(record.KindNetworkPerson, people...)
 			page := f.search(`{` + c.first + `,"size":2}`)
@@ -45,7 +48,8 @@ func TestSearch_LaterPagesUseAbsentTermsOfOtherSearches(t *testing.T) {
 			// One person has that word instead of the common one.
 			f.insert(record.KindNetworkPerson,
 				fmt.Sprintf(
-					`{"profile_id":"p5","last_updated":"2027","username":"p5","last_name":"Doe","headline":"%s","connections":50}`, c.counted))
+					`{"profile_id":"p5","last_updated":"2027","username":"p5","last_name":"Doe","headline":"%s",`+
+						`"connections":50}`, c.counted))
 			all := ids(page)
 			for cursor := page["next_cursor"]; cursor != nil; {
 				page := f.search(fmt.Sprintf(`{%s,"size":2,"cursor":%q}`, c.first, cursor))

@@ -23,7 +23,8 @@ func TestSearch_ExpensiveQueriesAreBounded(t *testing.T) {
 	for i := range 200 {
 		people = append(people,
 			fmt.Sprintf(
-				`{"profile_id":"b%d","last_updated":"2026-01-01","username":"b%d","headline":"w%d data word","summary":%q,"experience":[{"title":"data engineer %d","description":%q}]}`,
+				`{"profile_id":"b%d","last_updated":"2026-01-01","username":"b%d","headline":"w%d data word",`+
+					`"summary":%q,"experience":[{"title":"data engineer %d","description":%q}]}`,
 				i, i, i, strings.Repeat("aaaa bbb the of ", 50), i, strings.Repeat("the a of to and in ", 100)))
 	}
 	f.insert(record.KindNetworkPerson, people...)

@@ -35,7 +35,8 @@ func sentinelQueries() map[string]int {
 }
 
 func sentinel() string {
-	return `{"profile_id":"sentinel-id","last_updated":"2026-01-01","username":"quiet","full_name":"Sentinel Q","headline":"Quiet sentinel selects","emails":["sentinel@example.com"],` +
+	return `{"profile_id":"sentinel-id","last_updated":"2026-01-01","username":"quiet","full_name":"Sentinel Q",` +
+		`"headline":"Quiet sentinel selects","emails":["sentinel@example.com"],` +
 		`"experience":[{"title":"sentinels","company":{"name":"Acme"}}]}`
 }
 
@@ -44,7 +45,8 @@ func TestExplain_RevealsNoStoredTerms(t *testing.T) {
 	f.insert(record.KindNetworkPerson, append(searchPeople(), sentinel())...)
 	for query, terms := range sentinelQueries() {
 		for _, rest := range []string{``, `,"size":0`, `,"sort":["profile_id.keyword"]`,
-			`,"sort":[{"experience.title.keyword":{"nested":{"path":"experience","filter":{"wildcard":{"experience.title":"*inel*"}}}}}]`} {
+			`,"sort":[{"experience.title.keyword":{"nested":{"path":"experience","filter":{"wildcard":` +
+				`{"experience.title":"*inel*"}}}}}]`} {
 			body := `{"query":` + query + rest + `}`
 			r := f.post("/v1/person/search/explain", body)
 			require.NotContains(t, r.json(), "refused", body)

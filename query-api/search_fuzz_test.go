@@ -20,10 +20,15 @@ func FuzzSearch(f *testing.F) {
 		`{"query":{"match_all":{}}}}`,
 		`{"query":{"match_all":{}},"query":{"match_all":{}}}`,
 		`{"query":{"match":{"profile.headline":"\u0000\ud83d\ude80"}}}`,
-		`{"query":{"term":{"profile.headline.keyword":"'\\\t\n{p0:String}"}},"sort":[{"profile.headline.keyword":{"missing":"{p1:String}"}}]}`,
-		`{"query":{"bool":{"should":[{"match":{"profile.headline":"data"}},{"nested":{"path":"experience","query":{"range":{"experience.start_date":{"gte":"now-10y/y"}}}}}]}},"_source":["profile.*"]}`,
-		`{"query":{"function_score":{"query":{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name^2"]}},"min_score":0.5,"functions":[{"gauss":{"profile.connections":{"origin":1e300,"scale":1e-300}}},{"field_value_factor":{"field":"profile.connections","modifier":"ln","factor":-1}}]}}}`,
-		`{"query":{"query_string":{"query":"a* AND (b~ OR /c.d/) profile.connections:[1 TO *] ^3 \"x y\"~4","default_field":"profile.headline"}}}`,
+		`{"query":{"term":{"profile.headline.keyword":"'\\\t\n{p0:String}"}},"sort":[{"profile.headline.keyword":` +
+			`{"missing":"{p1:String}"}}]}`,
+		`{"query":{"bool":{"should":[{"match":{"profile.headline":"data"}},{"nested":{"path":"experience",` +
+			`"query":{"range":{"experience.start_date":{"gte":"now-10y/y"}}}}}]}},"_source":["profile.*"]}`,
+		`{"query":{"function_score":{"query":{"combined_fields":{"query":"bob software","fields":["profile.headline",` +
+			`"profile.full_name^2"]}},"min_score":0.5,"functions":[{"gauss":{"profile.connections":{"origin":1e300,` +
+			`"scale":1e-300}}},{"field_value_factor":{"field":"profile.connections","modifier":"ln","factor":-1}}]}}}`,
+		`{"query":{"query_string":{"query":"a* AND (b~ OR /c.d/) profile.connections:[1 TO *] ^3 \"x y\"~4",` +
+			`"default_field":"profile.headline"}}}`,
 		`{"query":{"simple_query_string":{"query":"((a | b)) +c -d* \"e","fields":["*"]}},"cursor":"AAAA"}`,
 		`{"query":{"range":{"updated_at":{"gte":"2026-13-45||+1M/d","time_zone":"+25:00","format":"yyyy"}}}}`,
 		`{"query":{"range":{"profile.connections":{"gte":1e400,"lt":-0.0}}}}`,
@@ -31,8 +36,11 @@ func FuzzSearch(f *testing.F) {
 		`{"query":{"regexp":{"profile.headline":"~(((((.?)*)*){9})*z)"}}}`,
 		`{"query":{"simple_query_string":{"query":"((a~\\( \"b","fields":["profile.headline"]}}}`,
 		`{"query":{"term":{"profile.connections":9007199254740993.0000000000000000000000000000000001}}}`,
-		`{"query":{"fuzzy":{"profile.headline":{"value":"\ud83d\ude80\ud83d\ude80\ud83d\ude80","fuzziness":"AUTO:0,0","prefix_length":9}}}}`,
-		`{"query":{"terms_set":{"profile.headline":{"terms":["data"],"minimum_should_match_field":"profile.connections"}}},"sort":[{"experience.is_current":{"mode":"median","nested":{"path":"experience"}}}]}`,
+		`{"query":{"fuzzy":{"profile.headline":{"value":"\ud83d\ude80\ud83d\ude80\ud83d\ude80",` +
+			`"fuzziness":"AUTO:0,0","prefix_length":9}}}}`,
+		`{"query":{"terms_set":{"profile.headline":{"terms":["data"],` +
+			`"minimum_should_match_field":"profile.connections"}}},"sort":[{"experience.is_current":{"mode":"median",` +
+			`"nested":{"path":"experience"}}}]}`,
 	} {
 		f.Add([]byte(body))
 	}

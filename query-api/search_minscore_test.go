@@ -30,9 +30,13 @@ func TestSearch_MinScoreFiltersByAnyScore(t *testing.T) {
 		`{"combined_fields":{"query":"bob software","fields":["profile.headline^2","profile.full_name","experience.title"]}}`,
 		`{"terms":{"profile.headline":["data","engineer"]}}`,
 		`{"nested":{"path":"experience","query":{"match":{"experience.title":"engineer"}}}}`,
-		`{"nested":{"path":"experience","query":{"combined_fields":{"query":"engineer acme","fields":["experience.title","experience.company_name"]}}}}`,
-		`{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"match":{"profile.headline":"lover"}},"negative_boost":0.5}}`,
-		`{"function_score":{"query":{"match":{"profile.headline":"data"}},"functions":[{"filter":{"match":{"profile.headline":"lover"}},"weight":3},{"filter":{"match":{"profile.headline":"engineer"}},"weight":3}],"score_mode":"sum"}}`,
+		`{"nested":{"path":"experience","query":{"combined_fields":{"query":"engineer acme",` +
+			`"fields":["experience.title","experience.company_name"]}}}}`,
+		`{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"match":` +
+			`{"profile.headline":"lover"}},"negative_boost":0.5}}`,
+		`{"function_score":{"query":{"match":{"profile.headline":"data"}},"functions":[{"filter":{"match":` +
+			`{"profile.headline":"lover"}},"weight":3},{"filter":{"match":{"profile.headline":"engineer"}},` +
+			`"weight":3}],"score_mode":"sum"}}`,
 		`{"query_string":{"query":"data OR engineer","fields":["profile.headline","profile.full_name"]}}`,
 	} {
 		all := f.search(`{"query":` + query + `}`)

@@ -61,7 +61,8 @@ func TestSearch_CountsRepeatedTerms(t *testing.T) {
 		words := strings.Repeat("data ", n) + strings.Repeat("other ", 20-n) // all of one length
 		f.insert(record.KindNetworkPerson,
 			fmt.Sprintf(
-				`{"profile_id":"r%02d","last_updated":"2026-01-01","username":"r%d","headline":%q,"experience":[{"title":%q,"description":%q},{"title":%q}]}`,
+				`{"profile_id":"r%02d","last_updated":"2026-01-01","username":"r%d","headline":%q,"experience":`+
+					`[{"title":%q,"description":%q},{"title":%q}]}`,
 				n, n, words, words, words, words))
 	}
 	var want []string

@@ -17,11 +17,22 @@ import (
 // searchPeople returns five people with known values.
 func searchPeople() []string {
 	return []string{
-		`{"profile_id":"p1","last_updated":"2026-01-01","username":"ada","full_name":"Ada Lovelace","first_name":"Ada","headline":"Data engineer and data lover","connections":500,"location":{"country":"United Kingdom","country_code":"GB"},"experience":[{"title":"Engineer","company":{"name":"Analytical"},"current":true,"start":"1840"},{"title":"Writer","company":{"name":"Acme"},"start":"1830","end":"1835"}]}`,
-		`{"profile_id":"p2","last_updated":"2026-02-01","username":"bob","full_name":"Bob Data","headline":"Software engineer","connections":10,"location":{"country":"Germany"},"experience":[{"title":"Engineer","company":{"name":"Acme"},"current":false,"start":"2010-05","end":"2012"}],"languages":[{"language":"German","proficiency":"native"}]}`,
-		`{"profile_id":"p3","last_updated":"2026-03-01","username":"cy","full_name":"Cy \"Quote\\\\' Tab\there","headline":"Data","connections":20}`,
-		`{"profile_id":"p4","last_updated":"2026-04-01","username":"di","full_name":"Di","headline":"!!!","emails":["di@example.com"]}`,
-		`{"profile_id":"p5","last_updated":"2026-05-01","username":"ed","full_name":"Ed","deleted":false,"experience":[{"title":"Data engineer","company":{"name":"Acme"}},{"title":"Data steward","company":{"name":"Globex"}}]}`,
+		`{"profile_id":"p1","last_updated":"2026-01-01","username":"ada","full_name":"Ada Lovelace",` +
+			`"first_name":"Ada","headline":"Data engineer and data lover","connections":500,` +
+			`"location":{"country":"United Kingdom","country_code":"GB"},"experience":[{"title":"Engineer",` +
+			`"company":{"name":"Analytical"},"current":true,"start":"1840"},{"title":"Writer",` +
+			`"company":{"name":"Acme"},"start":"1830","end":"1835"}]}`,
+		`{"profile_id":"p2","last_updated":"2026-02-01","username":"bob","full_name":"Bob Data","headline":"Software ` +
+			`engineer","connections":10,"location":{"country":"Germany"},"experience":[{"title":"Engineer",` +
+			`"company":{"name":"Acme"},"current":false,"start":"2010-05","end":"2012"}],` +
+			`"languages":[{"language":"German","proficiency":"native"}]}`,
+		`{"profile_id":"p3","last_updated":"2026-03-01","username":"cy","full_name":"Cy \"Quote\\\\' Tab\there",` +
+			`"headline":"Data","connections":20}`,
+		`{"profile_id":"p4","last_updated":"2026-04-01","username":"di","full_name":"Di","headline":"!!!",` +
+			`"emails":["di@example.com"]}`,
+		`{"profile_id":"p5","last_updated":"2026-05-01","username":"ed","full_name":"Ed","deleted":false,` +
+			`"experience":[{"title":"Data engineer","company":{"name":"Acme"}},{"title":"Data steward",` +
+			`"company":{"name":"Globex"}}]}`,
 	}
 }
 
@@ -74,16 +85,20 @@ func TestSearch(t *testing.T) {
 		{`{"prefix":{"profile.headline":"eng"}}`, []string{"p1", "p2"}},
 		{`{"wildcard":{"profile.full_name.keyword":"B?b*"}}`, []string{"p2"}},
 		{`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`, []string{"p3", "p4"}},
-		{`{"bool":{"should":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}},{"match":{"experience.title":"data"}}],"minimum_should_match":1}}`, []string{"p1", "p2", "p3", "p5"}},
+		{`{"bool":{"should":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}},` +
+			`{"match":{"experience.title":"data"}}],"minimum_should_match":1}}`, []string{"p1", "p2", "p3", "p5"}},
 		{`{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}`,
 			[]string{"p1", "p2", "p5"}},
-		{`{"nested":{"path":"experience","query":{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}}}`, []string{"p2", "p5"}},
+		{`{"nested":{"path":"experience","query":{"bool":{"must":[{"match":{"experience.title":"engineer"}},` +
+			`{"match":{"experience.company_name":"acme"}}]}}}}`, []string{"p2", "p5"}},
 		{`{"nested":{"path":"experience","query":{"term":{"experience.is_current":true}}}}`, []string{"p1", "p5"}},
 		{`{"nested":{"path":"experience","query":{"match":{"profile.headline":"data"}}}}`, nil},
 		{`{"nested":{"path":"languages","query":{"match_all":{}}}}`, []string{"p2"}},
 		{`{"constant_score":{"filter":{"match":{"profile.headline":"data"}},"boost":2}}`, []string{"p1", "p3"}},
-		{`{"dis_max":{"queries":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}}],"tie_breaker":0.5}}`, []string{"p1", "p2", "p3"}},
-		{`{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":{"profile.connections":20}},"negative_boost":0.1}}`, []string{"p1", "p3"}},
+		{`{"dis_max":{"queries":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}}],` +
+			`"tie_breaker":0.5}}`, []string{"p1", "p2", "p3"}},
+		{`{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":` +
+			`{"profile.connections":20}},"negative_boost":0.1}}`, []string{"p1", "p3"}},
 		{`{"match_phrase":{"profile.headline":"data engineer"}}`, []string{"p1"}},
 		{`{"match_phrase":{"profile.headline":"engineer data"}}`, nil},
 		{`{"match_phrase":{"profile.headline":{"query":"engineer data","slop":1}}}`, []string{"p1"}},
@@ -96,9 +111,12 @@ func TestSearch(t *testing.T) {
 		{`{"match_phrase_prefix":{"profile.headline":"data eng"}}`, []string{"p1"}},
 		{`{"match_phrase_prefix":{"profile.headline":"soft"}}`, []string{"p2"}},
 		{`{"match_bool_prefix":{"profile.headline":"lover soft"}}`, []string{"p1", "p2"}},
-		{`{"multi_match":{"query":"data","fields":["profile.headline^2","profile.full_name","experience.*"],"lenient":true}}`, []string{"p1", "p2", "p3", "p5"}},
-		{`{"multi_match":{"query":"data bob","fields":["profile.headline","profile.full_name"],"type":"cross_fields","operator":"and"}}`, []string{"p2"}},
-		{`{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name"],"operator":"and"}}`, []string{"p2"}},
+		{`{"multi_match":{"query":"data","fields":["profile.headline^2","profile.full_name","experience.*"],` +
+			`"lenient":true}}`, []string{"p1", "p2", "p3", "p5"}},
+		{`{"multi_match":{"query":"data bob","fields":["profile.headline","profile.full_name"],"type":"cross_fields",` +
+			`"operator":"and"}}`, []string{"p2"}},
+		{`{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name"],` +
+			`"operator":"and"}}`, []string{"p2"}},
 		{`{"fuzzy":{"profile.headline":"enginere"}}`, []string{"p1", "p2"}},
 		{`{"match":{"profile.headline":{"query":"dtaa","fuzziness":"AUTO"}}}`, []string{"p1", "p3"}},
 		{`{"match":{"profile.headline":{"query":"dtaa enginere softwrae","fuzziness":"AUTO"}}}`,
@@ -107,8 +125,11 @@ func TestSearch(t *testing.T) {
 		{`{"regexp":{"profile.headline":"da.a&~(data)"}}`, nil},
 		{`{"terms_set":{"profile.headline":{"terms":["data","lover","engineer"],"minimum_should_match":2}}}`,
 			[]string{"p1"}},
-		{`{"function_score":{"query":{"match":{"profile.headline":"data"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":1},"min_score":0.1}}`, []string{"p1", "p3"}},
-		{`{"function_score":{"query":{"match_all":{}},"functions":[{"gauss":{"updated_at":{"origin":"2026-03-01","scale":"10d"}}},{"filter":{"exists":{"field":"profile.connections"}},"weight":3}],"score_mode":"sum"}}`, []string{"p1", "p2", "p3", "p4", "p5"}},
+		{`{"function_score":{"query":{"match":{"profile.headline":"data"}},"field_value_factor":` +
+			`{"field":"profile.connections","modifier":"log1p","missing":1},"min_score":0.1}}`, []string{"p1", "p3"}},
+		{`{"function_score":{"query":{"match_all":{}},"functions":[{"gauss":{"updated_at":{"origin":"2026-03-01",` +
+			`"scale":"10d"}}},{"filter":{"exists":{"field":"profile.connections"}},"weight":3}],"score_mode":"sum"}}`,
+			[]string{"p1", "p2", "p3", "p4", "p5"}},
 		{`{"query_string":{"query":"data AND (lover OR unmatched) -bob","default_field":"profile.headline"}}`,
 			[]string{"p1"}},
 		{`{"query_string":{"query":"profile.connections:[5 TO 20] OR _exists_:languages.language"}}`,
@@ -180,10 +201,11 @@ func testSearchLongLists(t *testing.T, kept int) {
 		`]}},{"match":{"experience.description":"` + other + `"}}]}}}`
 	require.Empty(t, ids(f.search(both)))
 	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p7","last_updated":"2026-01-01","username":"words","experience":[{"title":"x","description":"`+other+`"}]}`)
+		`{"profile_id":"p7","last_updated":"2026-01-01","username":"words","experience":[{"title":"x","description":"`+
+			other+`"}]}`)
 	if r := f.post("/v1/person/search", both); kept < 0 {
 		require.Equal(t, http.StatusBadRequest, r.status, r.body)
-		require.Contains(t, r.body, "too complex beside its long lists")
+		require.Contains(t, r.body, "too complex for its long lists")
 	} else { // terms are looked up in small batches
 		require.Equal(t, []string{"p7"}, ids(r.json()))
 	}
@@ -208,7 +230,8 @@ func TestSearch_Order(t *testing.T) {
 	require.Equal(t, []string{"p1", "p3"},
 		ids(
 			f.search(
-				`{"query":{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":{"profile.connections":20}},"negative_boost":0.1}}}`)))
+				`{"query":{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":`+
+					`{"profile.connections":20}},"negative_boost":0.1}}}`)))
 	all := `{"query":{"match_all":{}},"sort":`
 	require.Equal(t, []string{"p1", "p3", "p2"}, ids(f.search(all+`[{"profile.connections":"desc"}],"size":3}`)))
 	require.Equal(t, []string{"p2", "p3", "p1"}, ids(f.search(all+`["profile.connections"],"size":3}`)))
@@ -217,14 +240,16 @@ func TestSearch_Order(t *testing.T) {
 	require.Equal(t, []string{"p5", "p4", "p3", "p2", "p1"}, ids(f.search(all+`[{"updated_at":{"order":"desc"}}]}`)))
 	require.Equal(t, "p1", ids(f.search(all + `[{"experience.start_date":{"order":"asc","mode":"max"}}]}`))[0])
 	require.Equal(t, "p2", ids(f.search(all +
-		`[{"experience.start_date":{"nested":{"path":"experience","filter":{"match":{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
+		`[{"experience.start_date":{"nested":{"path":"experience","filter":{"match":` +
+		`{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
 }
 
 func TestSearch_InnerHits(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	got := f.search(
-		`{"query":{"nested":{"path":"experience","query":{"match":{"experience.title":"data engineer"}},"inner_hits":{"size":1}}},"_source":false}`)
+		`{"query":{"nested":{"path":"experience","query":{"match":{"experience.title":"data engineer"}},"inner_hits":` +
+			`{"size":1}}},"_source":false}`)
 	for _, r := range got["results"].([]any) {
 		p := r.(map[string]any)
 		hits := p["inner_hits"].(map[string]any)["experience"].(map[string]any)
@@ -243,8 +268,10 @@ func TestSearch_InnerHitsAreOrderedByScore(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"Head of data and of some more"},{"title":"Data"},{"title":"Data steward"}]}`)
-	nested := `{"nested":{"path":"experience","query":{"match":{"experience.title":"data"}},"score_mode":"none","inner_hits":{"size":2}}}`
+		`{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"Head of data and of `+
+			`some more"},{"title":"Data"},{"title":"Data steward"}]}`)
+	nested := `{"nested":{"path":"experience","query":{"match":{"experience.title":"data"}},"score_mode":"none",` +
+		`"inner_hits":{"size":2}}}`
 	for _, query := range []string{nested, `{"bool":{"filter":` + nested + `}}`} {
 		for _, sort := range []string{`"_score"`, `"_doc"`, `"profile_id.keyword"`} {
 			body := `{"query":` + query + `,"sort":[` + sort + `],"size":1`
@@ -271,20 +298,28 @@ func TestSearch_InnerHitsHaveOwnSortAndSource(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"B","start":"2003"},{"title":"C"},{"title":"A","start":"2001"},{"title":"A","start":"2009","current":true}]}`)
+		`{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"B","start":"2003"},`+
+			`{"title":"C"},{"title":"A","start":"2001"},{"title":"A","start":"2009","current":true}]}`)
 	for members, want := range map[string]string{
 		`"_source":["experience.title"]`: `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
-		`"_source":"experience.title","sort":["experience.title.keyword",{"experience.start_date":"desc"}]`:                                     `[{"title":"A"},{"title":"A"},{"title":"B"}]`,
-		`"_source":["experience.s*"],"sort":["experience.start_date"]`:                                                                          `[{"start_date":"2001-01-01"},{"start_date":"2003-01-01"},{"start_date":"2009-01-01"}]`,
-		`"_source":["*.title"],"sort":[{"experience.start_date":{"missing":"_first"}}]`:                                                         `[{"title":"C"},{"title":"A"},{"title":"B"}]`,
-		`"_source":["*.title"],"sort":{"experience.start_date":{"order":"desc","missing":1104537600000}}`:                                       `[{"title":"A"},{"title":"C"},{"title":"B"}]`,
-		`"_source":["*.title"],"sort":{"_doc":"desc"},"from":1`:                                                                                 `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
-		`"_source":["*.title"],"sort":{"experience.is_current":"desc"}`:                                                                         `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
-		`"_source":{"includes":["experience"],"excludes":["*.title","*.is_current","experience.e*"]},"sort":["experience.start_date"],"size":1`: `[{"start_date":"2001-01-01"}]`,
+		`"_source":"experience.title","sort":["experience.title.keyword",` +
+			`{"experience.start_date":"desc"}]`: `[{"title":"A"},{"title":"A"},{"title":"B"}]`,
+		`"_source":["experience.s*"],` +
+			`"sort":["experience.start_date"]`: `[{"start_date":"2001-01-01"},{"start_date":"2003-01-01"},` +
+			`{"start_date":"2009-01-01"}]`,
+		`"_source":["*.title"],"sort":[{"experience.start_date":` +
+			`{"missing":"_first"}}]`: `[{"title":"C"},{"title":"A"},{"title":"B"}]`,
+		`"_source":["*.title"],"sort":{"experience.start_date":{"order":"desc",` +
+			`"missing":1104537600000}}`: `[{"title":"A"},{"title":"C"},{"title":"B"}]`,
+		`"_source":["*.title"],"sort":{"_doc":"desc"},"from":1`:         `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
+		`"_source":["*.title"],"sort":{"experience.is_current":"desc"}`: `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
+		`"_source":{"includes":["experience"],"excludes":["*.title","*.is_current","experience.e*"]},` +
+			`"sort":["experience.start_date"],"size":1`: `[{"start_date":"2001-01-01"}]`,
 		`"_source":false`:   `[{},{},{}]`,
 		`"_source":"title"`: `[{},{},{}]`,
 	} {
-		body := `{"query":{"bool":{"must":[{"ids":{"values":["p9"]}},{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{` + members + `}}}]}}}`
+		body := `{"query":{"bool":{"must":[{"ids":{"values":["p9"]}},{"nested":{"path":"experience",` +
+			`"query":{"match_all":{}},"inner_hits":{` + members + `}}}]}}}`
 		hits := f.search(
 			body)["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)
 		require.EqualValues(t, 4, hits["total"], members)
@@ -299,7 +334,8 @@ func TestSearch_InnerHitsWithInvalidScoresAreRejected(t *testing.T) {
 	f.insert(record.KindNetworkPerson, searchPeople()...) // p5 has no start dates
 	ask := func(members string) string {
 		return `{"query":{"nested":{"path":"experience","score_mode":"none","inner_hits":{` + members +
-			`},"query":{"function_score":{"query":{"match":{"experience.title":"data"}},"field_value_factor":{"field":"experience.start_date"}}}}},"sort":["profile_id.keyword"]}`
+			`},"query":{"function_score":{"query":{"match":{"experience.title":"data"}},"field_value_factor":` +
+			`{"field":"experience.start_date"}}}}},"sort":["profile_id.keyword"]}`
 	}
 	require.Contains(t, f.post("/v1/person/search", ask("")).detail(), "function_score: score is negative")
 	require.Contains(t, f.post("/v1/person/search", ask(`"sort":["experience.start_date","_score"]`)).detail(),
@@ -307,7 +343,8 @@ func TestSearch_InnerHitsWithInvalidScoresAreRejected(t *testing.T) {
 	got := f.search(ask(`"sort":["experience.start_date"]`))
 	require.Equal(t, []string{"p5"}, ids(got))
 	require.Len(
-		t, got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"], 2)
+		t,
+		got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"], 2)
 }
 
 func TestSearch_InvalidScoresAreRejected(t *testing.T) {
@@ -346,9 +383,11 @@ func TestSearch_InvalidScoresAreRejected(t *testing.T) {
 		function(
 			all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"first"`): 6,
 		function(
-			all, `"functions":[{"filter":`+connected+`,"field_value_factor":{"field":"profile.connections"}},{"weight":2}],"score_mode":"max"`): 6,
+			all, `"functions":[{"filter":`+connected+`,"field_value_factor":{"field":"profile.connections"}},`+
+				`{"weight":2}],"score_mode":"max"`): 6,
 		function(
-			all, `"functions":[{"field_value_factor":{"field":"profile.connections","missing":1,"modifier":"log1p"}}],"boost_mode":"sum","max_boost":2`): 6,
+			all, `"functions":[{"field_value_factor":{"field":"profile.connections","missing":1,`+
+				`"modifier":"log1p"}}],"boost_mode":"sum","max_boost":2`): 6,
 	} {
 		require.Len(t, ids(f.search(body+"}")), want, body)
 	}
@@ -357,7 +396,9 @@ func TestSearch_InvalidScoresAreRejected(t *testing.T) {
 func TestSearch_MinScoreInSortFilterUsesTermCounts(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	body := `{"query":{"exists":{"field":"experience.title"}},"size":1,"sort":[{"experience.start_date":{"order":"desc","nested":{"path":"experience","filter":{"function_score":{"query":{"match":{"experience.title":"engineer"}},"min_score":0.01}}}}}]`
+	body := `{"query":{"exists":{"field":"experience.title"}},"size":1,"sort":[{"experience.start_date":` +
+		`{"order":"desc","nested":{"path":"experience","filter":{"function_score":{"query":{"match":` +
+		`{"experience.title":"engineer"}},"min_score":0.01}}}}}]`
 	var found []string
 	for got := f.search(body + "}"); ; got = f.search(body + fmt.Sprintf(`,"cursor":%q}`, got["next_cursor"])) {
 		found = append(found, ids(got)...)
@@ -463,7 +504,7 @@ func TestSearch_Walk(t *testing.T) {
 }
 
 // People with the same hash are distinguished, within a page and between pages.
-func TestSearchSharedHash(t *testing.T) {
+func TestSearch_PeopleWithOneHash(t *testing.T) {
 	for _, hash := range []string{"7", "18446744073709551615"} { // before and after other hashes
 		t.Run(hash, func(t *testing.T) { testSharedHash(t, hash) })
 	}
@@ -476,9 +517,11 @@ func testSharedHash(t *testing.T, hash string) {
 	for _, table := range []string{"search_people", "network_people"} {
 		const shared = "('p1', 'p2', 'p3')"
 		require.NoError(t, f.conn.Exec(t.Context(),
-			"INSERT INTO "+table+" SELECT * REPLACE (toUInt64("+hash+") AS profile_hash) FROM "+table+" WHERE profile_id IN "+shared))
+			"INSERT INTO "+table+" SELECT * REPLACE (toUInt64("+hash+") AS profile_hash) FROM "+table+
+				" WHERE profile_id IN "+shared))
 		require.NoError(t, f.conn.Exec(t.Context(),
-			"ALTER TABLE "+table+" DELETE WHERE profile_hash != "+hash+" AND profile_id IN "+shared+" SETTINGS mutations_sync = 2"))
+			"ALTER TABLE "+table+" DELETE WHERE profile_hash != "+hash+" AND profile_id IN "+shared+
+				" SETTINGS mutations_sync = 2"))
 	}
 	for _, size := range []int{1, 2, 5} {
 		for query, want := range map[string][]string{

@@ -19,7 +19,7 @@ import (
 
 // Walks over two replicas and a restart, while a fifth of the people are refreshed: no other person is returned twice
 // or omitted.
-func TestSearchWalkWhileRefreshing(t *testing.T) {
+func TestSearch_WalkIsCompleteWhileRefreshing(t *testing.T) {
 	people := 600
 	if !testing.Short() {
 		people = 20_000

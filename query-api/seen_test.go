@@ -19,7 +19,8 @@ func (f *fixture) seen(kind record.Kind, raw string) {
 	rec, err := record.Decode(kind, []byte(raw))
 	require.NoError(f.t, err)
 	b := &readmodel.Batch{}
-	require.NoError(f.t, b.VersionBump(event.NewVersionBump(rec), rec.Version, readmodel.Position{Topic: event.TopicVersionBump}))
+	require.NoError(f.t, b.VersionBump(event.NewVersionBump(rec), rec.Version,
+		readmodel.Position{Topic: event.TopicVersionBump}))
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, raw, b))
 }
 
@@ -73,11 +74,14 @@ func TestSearch_UsesVersionBumps(t *testing.T) {
 	require.Equal(t, []string{"p1", "p2"},
 		ids(
 			f.search(
-				`{"query":{"bool":{"should":[{"match":{"profile.headline":"data engineer"}},{"range":{"updated_at":{"gte":"2026-06-01","lt":"2026-07"}}}],"must_not":{"range":{"updated_at":{"gte":"2026-03","lt":"2026-06"}}}}},"sort":["profile_id.keyword"]}`)))
+				`{"query":{"bool":{"should":[{"match":{"profile.headline":"data engineer"}},{"range":{"updated_at":`+
+					`{"gte":"2026-06-01","lt":"2026-07"}}}],"must_not":{"range":{"updated_at":{"gte":"2026-03",`+
+					`"lt":"2026-06"}}}}},"sort":["profile_id.keyword"]}`)))
 	require.Equal(t, []string{"p2"},
 		ids(
 			f.search(
-				`{"query":{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"linear":{"updated_at":{"origin":"2026-06-01","scale":"30d","decay":0.5}},"min_score":1e-9}}}`)))
+				`{"query":{"function_score":{"query":{"match":{"profile.headline":"engineer"}},`+
+					`"linear":{"updated_at":{"origin":"2026-06-01","scale":"30d","decay":0.5}},"min_score":1e-9}}}`)))
 	walked, next := []string{}, ""
 	for range 5 {
 		page := f.search(`{"query":{"match_all":{}},"size":2` + next + newest)

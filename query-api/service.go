@@ -176,7 +176,7 @@ func (c Config) Connections() int {
 func (c Config) searchConfig() search.Config {
 	return search.Config{
 		Timeout: c.SearchTimeout, Deadline: c.SearchDeadline, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows,
-		Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge, Postings: c.SearchPostings,
+		Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge, IndexBytes: c.SearchPostings,
 	}
 }
 
@@ -365,7 +365,7 @@ func (s *Service) openContexts() (err error) {
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
 	defer s.search.Close()
-	if err := s.search.Begin(); err != nil {
+	if err := s.search.WarmUp(); err != nil {
 		return err
 	}
 	// Requests in flight need the accounts after ctx ends.

@@ -259,7 +259,8 @@ func TestStop_FinishesRequestsInFlight(t *testing.T) {
 	body := `{"codehost":"missing"}`
 	_, err = io.WriteString(conn,
 		"POST "+enrichPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "+
-			"application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body[:5])
+			"application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: "+strconv.Itoa(len(body))+
+			"\r\n\r\n"+body[:5])
 	require.NoError(t, err)
 	polltest.Until(t, waitTimeout, func() bool { return inFlight(t, registry) }, "the request does not begin")
 	stop()

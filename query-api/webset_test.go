@@ -17,16 +17,21 @@ import (
 func websetPeople(f *fixture) {
 	f.t.Helper()
 	f.insert(record.KindNetworkPerson,
-		networkPerson("p1", "Octavia-Lin", "2026-10-02T01:02:03Z", `"full_name":"Octavia Lin","headline":"Ask o@lin.example","codehost_username":"octavia",
-			"experience":[{"summary":"Engineer","start":"2021-03","current":true,"company":{"name":"Acme"}}],"personal_email":"o@lin.example","emails":["o@lin.example","x@lin.example"],
+		networkPerson("p1", "Octavia-Lin", "2026-10-02T01:02:03Z",
+			`"full_name":"Octavia Lin","headline":"Ask o@lin.example","codehost_username":"octavia",
+			"experience":[{"summary":"Engineer","start":"2021-03","current":true,"company":{"name":"Acme"}}],`+
+				`"personal_email":"o@lin.example","emails":["o@lin.example","x@lin.example"],
 			"codehost":{"upstream":"kept, not served"},"mail":"o@lin.example","shoe_size":39`),
 		networkPerson("p2", "bare", "2026-01-01"),
 	)
 	f.insert(record.KindCodehostPerson,
-		codehostPerson(12, "Octavia", "2026-10-01", `"type":"User","bio":"Write to o@lin.example","network_username":"octavia-lin","personal_email":"o@lin.example","location":"Graz",
+		codehostPerson(12, "Octavia", "2026-10-01", `"type":"User","bio":"Write to o@lin.example",`+
+			`"network_username":"octavia-lin","personal_email":"o@lin.example","location":"Graz",
 			"starred_repos":[{"full_name":"a/b"}],"network":"kept, not served",
-			"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by o@lin.example"},{"id":1,"name":"old","updated_at":"2020"}],
-			"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"o@lin.example","message":"Signed-off-by: o@lin.example"}]`),
+			"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by o@lin.example"},`+
+			`{"id":1,"name":"old","updated_at":"2020"}],
+			"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"o@lin.example",`+
+			`"message":"Signed-off-by: o@lin.example"}]`),
 		codehostPerson(13, "bare", "2026-01-01"),
 		codehostPerson(14, "12", "2026-01-01"), codehostPerson(15, "99", "2026-01-01"),
 	)
@@ -35,19 +40,25 @@ func websetPeople(f *fixture) {
 func TestNetworkPerson(t *testing.T) {
 	f := start(t, nil)
 	websetPeople(f)
-	plain := `"profile_id":"p1","username":"Octavia-Lin","full_name":"Octavia Lin","codehost_username":"octavia","shoe_size":39,"last_updated":"2026-10-02T01:02:03Z",
-		"experience":[{"summary":"Engineer","start":"2021-03","end":null,"current":true,"company":{"name":"Acme"}}],"experience_count":1,
+	plain := `"profile_id":"p1","username":"Octavia-Lin","full_name":"Octavia Lin","codehost_username":"octavia",` +
+		`"shoe_size":39,"last_updated":"2026-10-02T01:02:03Z",
+		"experience":[{"summary":"Engineer","start":"2021-03","end":null,"current":true,"company":{"name":"Acme"}}],` +
+		`"experience_count":1,
 		"first_name":"Octavia","last_name":"Lin","url":"https://network.example/in/Octavia-Lin",
 		"current_position":{"summary":"Engineer","start":"2021-03-01","current":true,"company":{"name":"Acme"}},
 		"derived":["current_position","first_name","last_name","url"]`
 	closed := `"headline":"Ask [e-mail removed]"`
-	open := `"headline":"Ask o@lin.example","mail":"o@lin.example","personal_email":{"email":"o@lin.example"},"emails":["o@lin.example","x@lin.example"],"emails_count":2`
+	open := `"headline":"Ask o@lin.example","mail":"o@lin.example","personal_email":{"email":"o@lin.example"},` +
+		`"emails":["o@lin.example","x@lin.example"],"emails_count":2`
 	account := func(email, authorEmail string) string {
-		return `"codehost":{"user_id":12,"username":"Octavia","type":"User","bio":"Write to ` + email + `","location":"Graz","last_updated":"2026-10-01T00:00:00Z",
+		return `"codehost":{"user_id":12,"username":"Octavia","type":"User","bio":"Write to ` + email +
+			`","location":"Graz","last_updated":"2026-10-01T00:00:00Z",
 			"url":"https://codehost.example/Octavia","commit_count":1,"derived":["commit_count","url"],
 			"stars":[{"full_name":"a/b"}],"stars_count":1,
-			"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by ` + email + `"},{"id":1,"name":"old","updated_at":"2020"}],"repos_count":2,
-			"commits":[{"sha":"ab12","author_date":"2026-02-03",` + authorEmail + `"message":"Signed-off-by: ` + email + `"}],"commits_count":1}`
+			"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by ` + email +
+			`"},{"id":1,"name":"old","updated_at":"2020"}],"repos_count":2,
+			"commits":[{"sha":"ab12","author_date":"2026-02-03",` + authorEmail + `"message":"Signed-off-by: ` + email +
+			`"}],"commits_count":1}`
 	}
 	for name, tc := range map[string]struct{ query, want string }{
 		"record": {"network=octavia-lin", "{" + plain + "," + closed + "}"},
@@ -60,7 +71,8 @@ func TestNetworkPerson(t *testing.T) {
 			account("o@lin.example", `"author_email":"o@lin.example",`) + "}"},
 		"no match": {"network=missing", "{}"},
 		"bare": {"network=bare&addons=personal_email,codehost",
-			`{"profile_id":"p2","username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://network.example/in/bare","derived":["url"]}`},
+			`{"profile_id":"p2","username":"bare","last_updated":"2026-01-01T00:00:00Z",` +
+				`"url":"https://network.example/in/bare","derived":["url"]}`},
 		"must_have met":     {"network=octavia-lin&must_have=education,experience", "{" + plain + "," + closed + "}"},
 		"must_have unmet":   {"network=octavia-lin&must_have=education,location", "{}"},
 		"must_have account": {"network=octavia-lin&must_have=codehost", "{" + plain + "," + closed + "}"},
@@ -97,29 +109,39 @@ func TestNetworkPerson(t *testing.T) {
 func TestCodehostPerson(t *testing.T) {
 	f := start(t, nil)
 	websetPeople(f)
-	plain := `"user_id":12,"codehost_username":"Octavia","type":"User","bio":"Write to o@lin.example","network_username":"octavia-lin","personal_email":"o@lin.example","location":"Graz",
-		"location_canonical":{"city":"Graz","state":"Styria","country":"Austria","country_code":"AT","continent":"Europe","label":"Graz, Styria, Austria",
-			"timezone":"Europe/Vienna","latitude":47.0673,"longitude":15.442},"url":"https://codehost.example/Octavia","names":["Octavia Lin"],"names_count":1,"commit_count":1,
+	plain := `"user_id":12,"codehost_username":"Octavia","type":"User","bio":"Write to o@lin.example",` +
+		`"network_username":"octavia-lin","personal_email":"o@lin.example","location":"Graz",
+		"location_canonical":{"city":"Graz","state":"Styria","country":"Austria","country_code":"AT",` +
+		`"continent":"Europe","label":"Graz, Styria, Austria",
+			"timezone":"Europe/Vienna","latitude":47.0673,"longitude":15.442},` +
+		`"url":"https://codehost.example/Octavia","names":["Octavia Lin"],"names_count":1,"commit_count":1,
 		"derived":["commit_count","location_canonical","names","url"],
 		"starred_repos":[{"full_name":"a/b"}],"starred_repos_count":1,
-		"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by o@lin.example"},{"id":1,"name":"old","updated_at":"2020"}],"repos_count":2,
-		"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"o@lin.example","message":"Signed-off-by: o@lin.example"}],"commits_count":1,"last_updated":"2026-10-01T00:00:00Z"`
+		"repos":[{"id":2,"name":"new","updated_at":"2026-01-01","description":"by o@lin.example"},` +
+		`{"id":1,"name":"old","updated_at":"2020"}],"repos_count":2,
+		"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"o@lin.example","message":"Signed-off-by: ` +
+		`o@lin.example"}],"commits_count":1,"last_updated":"2026-10-01T00:00:00Z"`
 	linked := `"network":{"username":"Octavia-Lin","full_name":"Octavia Lin","headline":"Ask [e-mail removed]",
-		"url":"https://network.example/in/Octavia-Lin","current_position":{"summary":"Engineer","start":"2021-03-01","current":true,"company":{"name":"Acme"}},
+		"url":"https://network.example/in/Octavia-Lin","current_position":{"summary":"Engineer","start":"2021-03-01",` +
+		`"current":true,"company":{"name":"Acme"}},
 		"derived":["current_position","first_name","last_name","url"],
-		"experience":[{"summary":"Engineer","start":"2021-03","end":null,"current":true,"company":{"name":"Acme"}}],"experience_count":1}`
+		"experience":[{"summary":"Engineer","start":"2021-03","end":null,"current":true,"company":{"name":"Acme"}}],` +
+		`"experience_count":1}`
 	for name, tc := range map[string]struct{ query, want string }{
 		"record": {"codehost=octavia", "{" + plain + "}"},
 		"by URL": {"codehost=" + url.QueryEscape("codehost.example/OCTAVIA/"), "{" + plain + "}"},
 		"by id":  {"codehost=12", "{" + plain + "}"},
 		"digits as a name": {"codehost=99",
-			`{"user_id":15,"codehost_username":"99","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/99","derived":["url"]}`},
+			`{"user_id":15,"codehost_username":"99","last_updated":"2026-01-01T00:00:00Z",` +
+				`"url":"https://codehost.example/99","derived":["url"]}`},
 		"digits in a URL": {"codehost=" + url.QueryEscape("https://codehost.example/12"),
-			`{"user_id":14,"codehost_username":"12","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/12","derived":["url"]}`},
+			`{"user_id":14,"codehost_username":"12","last_updated":"2026-01-01T00:00:00Z",` +
+				`"url":"https://codehost.example/12","derived":["url"]}`},
 		"with the profile": {"codehost=octavia&addons=network", "{" + plain + "," + linked + "}"},
 		"by id, with it":   {"codehost=12&addons=network", "{" + plain + "," + linked + "}"},
 		"no profile": {"codehost=bare&addons=network",
-			`{"user_id":13,"codehost_username":"bare","last_updated":"2026-01-01T00:00:00Z","url":"https://codehost.example/bare","derived":["url"]}`},
+			`{"user_id":13,"codehost_username":"bare","last_updated":"2026-01-01T00:00:00Z",` +
+				`"url":"https://codehost.example/bare","derived":["url"]}`},
 		"must_have link":      {"codehost=octavia&must_have=network", "{" + plain + "}"},
 		"no link":             {"codehost=bare&must_have=network", "{}"},
 		"must_have repos":     {"codehost=octavia&must_have=company,repos", "{" + plain + "}"},
@@ -195,7 +217,7 @@ func (f *fixture) queries(table string) int {
 	families, err := f.registry.Gather()
 	require.NoError(f.t, err)
 	for _, family := range families {
-		if family.GetName() != "muster_query_api_gathered_keys" {
+		if family.GetName() != "muster_query_api_batch_keys" {
 			continue
 		}
 		for _, m := range family.GetMetric() {

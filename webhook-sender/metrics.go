@@ -12,11 +12,11 @@ import (
 // metrics are the metrics of one sender:
 //
 //	muster_webhook_attempts_total{result}     attempts: delivered, or the error class
-//	muster_webhook_attempt_seconds            duration of attempts
-//	muster_webhook_refused_total              deliveries deferred by an open breaker
-//	muster_webhook_dead_total{code}           dead-lettered deliveries
-//	muster_webhook_waiting                    pending deliveries of the owned partitions
-//	muster_webhook_running                    attempts in flight
+//	muster_webhook_attempt_duration_seconds            duration of attempts
+//	muster_webhook_deliveries_deferred_total              deliveries deferred by an open breaker
+//	muster_webhook_deliveries_dead_lettered_total{code}           dead-lettered deliveries
+//	muster_webhook_deliveries_pending                    pending deliveries of the owned partitions
+//	muster_webhook_attempts_in_flight                    attempts in flight
 type metrics struct {
 	attempts         *prometheus.CounterVec
 	delivered        prometheus.Counter // attempts with result "delivered"
@@ -30,16 +30,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_webhook_attempts_total",
 			Help: "Calls to endpoints, by result."}, []string{"result"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "muster_webhook_attempt_seconds",
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "muster_webhook_attempt_duration_seconds",
 			Help:    "Duration of calls to endpoints, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12)}),
-		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_webhook_refused_total",
+		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_webhook_deliveries_deferred_total",
 			Help: "Deliveries deferred by an open circuit breaker, without an attempt."}),
-		deadLettered: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_webhook_dead_total",
+		deadLettered: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_webhook_deliveries_dead_lettered_total",
 			Help: "Dead-lettered deliveries, by code."}, []string{"code"}),
-		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_waiting",
+		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_deliveries_pending",
 			Help: "Pending deliveries of the partitions owned by this process."}),
-		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_running",
+		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_attempts_in_flight",
 			Help: "Calls to endpoints in flight."}),
 	}
 	m.delivered = m.attempts.WithLabelValues("delivered")

@@ -202,7 +202,7 @@ func TestService_ReplicasShareDeliveries(t *testing.T) {
 		families, err := registry.Gather()
 		require.NoError(t, err)
 		for _, f := range families {
-			if f.GetName() == "muster_webhook_attempt_seconds" {
+			if f.GetName() == "muster_webhook_attempt_duration_seconds" {
 				require.NotZero(t, f.GetMetric()[0].GetHistogram().GetSampleCount(), "each sender delivers")
 			}
 		}

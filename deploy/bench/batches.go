@@ -48,8 +48,8 @@ func (b *bench) batches(ctx context.Context) (out batches, err error) {
 		return true
 	}
 	for name, target := range map[string]*float64{
-		"muster_bus_records_total": &out.records, "muster_bus_batches_total": &out.batches,
-		"muster_projector_render_seconds": &out.renderSeconds, "muster_projector_insert_seconds": &out.inSeconds,
+		"muster_consumer_records_total": &out.records, "muster_consumer_batches_total": &out.batches,
+		"muster_projector_render_duration_seconds": &out.renderSeconds, "muster_projector_insert_duration_seconds": &out.inSeconds,
 	} {
 		for _, m := range families[name].GetMetric() {
 			if ours(m) {

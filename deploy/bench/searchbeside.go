@@ -337,7 +337,7 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 	if err := compareWide(ctx, ours, theirs, length, out); err != nil {
 		return nil, err
 	}
-	return times, b.searchMemory(node, out)
+	return times, b.searchIndexMemory(node, out)
 }
 
 // compareWide prints a line for each text over all fields: the first, uncached call, and later ones. Muster may
@@ -384,8 +384,8 @@ func compareWide(ctx context.Context, ours, theirs *searchable, length time.Dura
 
 func ratio(a, b time.Duration) float64 { return float64(max(a, 1)) / float64(max(b, 1)) }
 
-// searchMemory prints the resident memory of both systems.
-func (b *bench) searchMemory(node *opensearchtest.Node, out io.Writer) error {
+// searchIndexMemory prints the resident memory of both systems.
+func (b *bench) searchIndexMemory(node *opensearchtest.Node, out io.Writer) error {
 	engine, err := b.enginePID()
 	if err != nil {
 		return err

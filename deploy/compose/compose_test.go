@@ -60,7 +60,7 @@ func TestCompose_RunsAndScrapesEveryService(t *testing.T) {
 		require.Contains(t, scraped.Scrape[0].Static[0].Targets, name+":8082")
 		require.Contains(t, strings.Split(s.Environment["MUSTER_ADMIN_HOSTS"], ","), name, "Prometheus uses this name")
 	}
-	require.Contains(t, file.Services["projector"].Command, "${MUSTER_ERASE_WITHIN:-24h}")
+	require.Contains(t, file.Services["projector"].Command, "${MUSTER_ERASURE_DEADLINE:-24h}")
 	for _, name := range []string{"query-api", "webhook-sender"} {
 		require.Contains(t, file.Services[name].Command, "--webhook-allow=${MUSTER_WEBHOOK_ALLOW:-}")
 	}

@@ -105,14 +105,14 @@ organizations:
 	var saw seen
 	saw.add(got)
 	organization := rotated.OrganizationID
-	p.muster(t, "account", "reconcile", "--organization", organization, "--seen", saw.write(t))
+	p.muster(t, "account", "reconcile", "--organization", organization, "--observed", saw.write(t))
 	saw.lines[0] = strings.Replace(saw.lines[0], `"credits":1`, `"credits":0`, 1)
-	differs, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--organization", organization, "--seen",
+	differs, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--organization", organization, "--observed",
 		saw.write(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, differs.status, differs.out+differs.errors)
 	require.Contains(t, differs.out, got.header.Get("X-Request-Id")+" was charged 1, the client observed 0")
-	unread, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--seen", filepath.Join(t.TempDir(), "none"))
+	unread, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--observed", filepath.Join(t.TempDir(), "none"))
 	require.NoError(t, err)
 	require.Equal(t, 2, unread.status)
 

@@ -105,7 +105,7 @@ func TestAnalysts_ViewsAreReadOnlyAndDocumented(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, got.status, "%s: %s", statement, got.out)
 		}
-		got, err := muster(t.Context(), p.dataDir, "sql", "--own-user", "DROP VIEW people")
+		got, err := muster(t.Context(), p.dataDir, "sql", "--service-user", "DROP VIEW people")
 		require.NoError(t, err)
 		require.Equal(t, 1, got.status, got.out)
 	})

@@ -491,7 +491,7 @@ func (w *workshop) erasure(t *testing.T) {
 		"er_0193", kept[0].ID, "sha256:63c1…9201", "sha256:"+strings.Repeat("63c19201", 8),
 		"https://api.drop.privacy.ca.gov", platform)
 	// Subject access reports are for people who are not erased.
-	ids := strings.Fields(w.p.muster(t, "sql", "--own-user", "--format", "TabSeparated",
+	ids := strings.Fields(w.p.muster(t, "sql", "--service-user", "--format", "TabSeparated",
 		"SELECT user_id, email_keys[1] FROM muster.codehost_people FINAL WHERE NOT deleted AND notEmpty(email_keys) "+
 			"ORDER BY user_id LIMIT 1"))
 	require.Len(t, ids, 2)

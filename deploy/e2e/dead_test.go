@@ -30,18 +30,18 @@ func deadDiscovery(t *testing.T, p *platform) {
 	list := func() []letter {
 		var letters []letter
 		eventually(t, time.Minute, func() (bool, string) {
-			p.musterJSON(t, &letters, "dead", "list", "--json", "--handler", handler)
+			p.musterJSON(t, &letters, "dlq", "list", "--json", "--handler", handler)
 			return len(letters) == 1, "want one dead letter"
 		})
 		require.Equal(t, letter{letters[0].ID, "malformed_task", handler, 1}, letters[0])
 		return letters
 	}
 	first := list()[0]
-	shown := p.muster(t, "dead", "show", first.ID)
+	shown := p.muster(t, "dlq", "show", first.ID)
 	require.Contains(t, shown, payload)
 	require.Contains(t, shown, event.TopicDiscoveryTask)
-	require.Contains(t, p.muster(t, "dead", "list", "--summary"), "malformed_task")
-	require.Contains(t, p.muster(t, "dead", "resubmit", "--handler", handler, "--since", "1h"),
+	require.Contains(t, p.muster(t, "dlq", "list", "--summary"), "malformed_task")
+	require.Contains(t, p.muster(t, "dlq", "resubmit", "--handler", handler, "--since", "1h"),
 		"1 selected, 1 resubmitted")
 	require.NotEqual(t, first.ID, list()[0].ID, "only the new dead letter is listed")
 }

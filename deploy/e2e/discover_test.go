@@ -151,8 +151,8 @@ func TestDiscoveryOnce(t *testing.T) {
 	model := newOutside(t,
 		`{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",`+
 			`"content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
-	t.Setenv("MODEL_URL", model.URL+"/v1")
-	t.Setenv("MODEL_NAME", "test")
+	t.Setenv("MUSTER_LLM_URL", model.URL+"/v1")
+	t.Setenv("MUSTER_LLM_NAME", "test")
 	p := start(t, newDataDir(t), "--no-sample")
 	people := ingestUnlinkedPeople(t, p, 2)
 	second := newReplica(t, p)
@@ -197,7 +197,7 @@ func TestDiscoveryOnce(t *testing.T) {
 	}
 	// One task of the caller who disconnected, and one of each replica.
 	eventually(t, time.Minute, func() (bool, string) {
-		n := metric("muster_discovery_tasks_in_hand")
+		n := metric("muster_discovery_tasks_in_flight")
 		return n == 3, fmt.Sprintf("the worker has %d tasks in flight", n)
 	})
 	close(model.release)
@@ -208,11 +208,11 @@ func TestDiscoveryOnce(t *testing.T) {
 		require.Contains(t, b, `"orindaabarane"`)
 	}
 	require.EqualValues(t, 1, model.calls.Load())
-	require.Equal(t, 1, metric("muster_discovery_worked_total"))
+	require.Equal(t, 1, metric("muster_discovery_executions_total"))
 
 	// A new task: the opinion on the same two profiles is stored.
 	require.Contains(t, string(first.mustPost(t, "/v1/person/discover", discover(people[0])).body), `"orindaabarane"`)
 	require.EqualValues(t, 1, model.calls.Load())
-	require.Equal(t, 2, metric("muster_discovery_worked_total"))
+	require.Equal(t, 2, metric("muster_discovery_executions_total"))
 	p.stop(t)
 }

@@ -60,14 +60,14 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	exempted := filepath.Join(t.TempDir(), "exempt")
 	require.NoError(t, os.WriteFile(exempted, []byte("aaaaaaaaaaa3\n"), 0o600))
 	responses := filepath.Join(t.TempDir(), "responses")
-	p.muster(t, "erase", "import", lists, "--dry-run", "--exempt", exempted, "--response", responses)
+	p.muster(t, "erase", "import-drop", lists, "--dry-run", "--exempt", exempted, "--response", responses)
 	require.True(t, found(goes.emails[0]), "a dry run changes nothing")
 	require.NoDirExists(t, responses)
 
 	answers := map[string]string{"Email": "Id,Status\naaaaaaaaaaa1,3\naaaaaaaaaaa2,5\naaaaaaaaaaa3,2\n",
 		"Phone": "Id,Status\nbbbbbbbbbbb1,5\n"}
 	for range 2 { // a repeated import gives the same responses
-		p.muster(t, "erase", "import", lists, "--exempt", exempted, "--response", responses, "--by", "a test")
+		p.muster(t, "erase", "import-drop", lists, "--exempt", exempted, "--response", responses, "--requested-by", "a test")
 		for name, want := range answers {
 			got, err := os.ReadFile(filepath.Join(responses, "20260312_4821_"+name+".csv"))
 			require.NoError(t, err)
@@ -93,7 +93,7 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	}
 	first, second := come()
 	require.False(t, first || second, "people on a list are suppressed later")
-	p.muster(t, "erase", "import",
+	p.muster(t, "erase", "import-drop",
 		download(t, map[string]string{"Removed": "ID,Hash,ListType\naaaaaaaaaaa2," + listed(later) + ",Email\n"}))
 	eventuallyEvery(t, time.Minute, 250*time.Millisecond, func() (bool, string) {
 		first, second = come()
@@ -102,14 +102,14 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	require.False(t, second)
 }
 
-// erasedWithinDeadline requires that an erasure without --now waits for a quarter of --erase-within, and is removed
+// erasedWithinDeadline requires that an erasure without --now waits for a quarter of --erasure-deadline, and is removed
 // from tables, logs and files before its end.
 func erasedWithinDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Minute
 	world := generate(t, 80, 9)
 	all := subjects(t, world, 2)
-	p := start(t, newDataDir(t), "--no-sample", "--erase-within", limit.String())
+	p := start(t, newDataDir(t), "--no-sample", "--erasure-deadline", limit.String())
 	ingestAll(t, p, world)
 	for _, s := range all {
 		args := []string{"erase", "--timeout", "0"}

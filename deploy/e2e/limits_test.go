@@ -51,12 +51,12 @@ type reconciliation struct {
 	} `json:"ledger"`
 	Seen *struct {
 		Credits int64 `json:"credits"`
-	} `json:"seen"`
-	Unanswered      int64    `json:"unanswered"`
-	Different       int64    `json:"different"`
-	Differences     []string `json:"differences"`
-	Unseen          int64    `json:"unseen"`
-	InCallersFavour int64    `json:"in_callers_favour"`
+	} `json:"observed"`
+	Unanswered     int64    `json:"unanswered"`
+	Different      int64    `json:"different"`
+	Differences    []string `json:"differences"`
+	Unseen         int64    `json:"unseen"`
+	InCallersFavor int64    `json:"in_callers_favor"`
 }
 
 // seen collects the charges that callers saw.
@@ -170,14 +170,14 @@ func TestCharges_AgreeAcrossKills(t *testing.T) {
 	var r reconciliation
 	eventually(t, time.Minute, func() (bool, string) {
 		got, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--json", "--organization", a.OrganizationID,
-			"--seen", path)
+			"--observed", path)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal([]byte(got.out), &r), got.out+got.errors)
 		return r.Different == 0, strings.Join(r.Differences, "\n")
 	})
 	t.Logf("%d kills: callers saw %d credits, the ledger has %d, %d calls unanswered, %d charges that only callers "+
 		"saw, %d that none did",
-		kills, r.Seen.Credits, r.Ledger.Credits, r.Unanswered, r.InCallersFavour, r.Unseen)
+		kills, r.Seen.Credits, r.Ledger.Credits, r.Unanswered, r.InCallersFavor, r.Unseen)
 	require.LessOrEqual(t, r.Ledger.Credits, r.Seen.Credits)
 	require.LessOrEqual(t, r.Seen.Credits-r.Ledger.Credits, int64(8*kills), "credits in flight")
 

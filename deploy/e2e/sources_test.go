@@ -93,7 +93,7 @@ func TestSources_AreServedAlike(t *testing.T) {
 	amara := h.commit(t, "Amara Okonkwo", "101+amara-o@users.noreply.codehost.example", 5)
 	jun := h.commit(t, "박준호", "jun@mail.example", 3)
 	unknown := filepath.Join(t.TempDir(), "authors.csv")
-	p.muster(t, "ingest", "git", h.dir, "--unknown", unknown)
+	p.muster(t, "ingest", "git", h.dir, "--unattributed-file", unknown)
 	p.muster(t, "status", "--wait", "--timeout", "1m")
 	r := codehostPerson(t, p, "amara-o")
 	require.Equal(t, int64(101), r.UserID)
@@ -117,7 +117,7 @@ func TestSources_AreServedAlike(t *testing.T) {
 	require.NoError(t,
 		os.WriteFile(unknown,
 			[]byte(strings.Replace(string(list), "jun@mail.example,,,", "jun@mail.example,202,jun-ho,", 1)), 0o600))
-	out := p.muster(t, "ingest", "git", h.dir, "--authors", unknown, "--full", "--json")
+	out := p.muster(t, "ingest", "git", h.dir, "--authors", unknown, "--full-history", "--json")
 	require.Contains(t, out, `"unchanged": 5`, "published records are not published again")
 	more := h.commit(t, "Amara Okonkwo", "101+amara-o@users.noreply.codehost.example", 1)
 	out = p.muster(t, "ingest", "git", h.dir, "--json")

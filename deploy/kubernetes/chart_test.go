@@ -64,7 +64,7 @@ func variants() map[string]map[string]any {
 			"services":          map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"enabled": false}}},
 		}),
 		"everything": merge(needed(), map[string]any{
-			"logLevel": "debug", "caSecret": "authorities", "eraseWithin": "1h30m",
+			"logLevel": "debug", "caSecret": "authorities", "erasureDeadline": "1h30m",
 			"webhookAllow": []any{"10.1.0.0/16", "fd00::/8"},
 			"corsOrigins":  []any{"https://app.example", "http://localhost:3000"},
 			"adminHosts":   []any{"metrics.example"},
@@ -78,8 +78,8 @@ func variants() map[string]map[string]any {
 			"nodeSelector": map[string]any{"disk": "nvme"},
 			"tolerations":  []any{map[string]any{"key": "data", "operator": "Exists"}},
 			"services": map[string]any{"discovery-worker": map[string]any{"env": map[string]any{
-				"MODEL_URL":     "http://vllm:8000/v1",
-				"MODEL_API_KEY": map[string]any{"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "model", "key": "key"}}},
+				"MUSTER_LLM_URL":     "http://vllm:8000/v1",
+				"MUSTER_LLM_API_KEY": map[string]any{"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "model", "key": "key"}}},
 			}}},
 		}),
 	}
@@ -269,7 +269,7 @@ func TestChart_ContainerCommandsAreValid(t *testing.T) {
 		}
 		require.Equal(t, []string{"migrate", "--cluster", "muster", "--log-level=debug"}, spec.InitContainers[0].Args)
 		require.Contains(t, args, "--log-level=debug")
-		require.Equal(t, service == "projector", slices.Contains(args, "--erase-within=1h30m"), service)
+		require.Equal(t, service == "projector", slices.Contains(args, "--erasure-deadline=1h30m"), service)
 		require.Contains(t, args, "--admin-hosts="+release+"-query-api-pods,*.svc,*.svc.cluster.local,metrics.example")
 		require.Equal(t, service == "query-api" || service == "webhook-sender",
 			slices.Contains(args, "--webhook-allow=10.1.0.0/16,fd00::/8"), service)
@@ -280,7 +280,7 @@ func TestChart_ContainerCommandsAreValid(t *testing.T) {
 			require.Contains(t, c.VolumeMounts,
 				corev1.VolumeMount{Name: "ca", MountPath: "/etc/muster/ca", ReadOnly: true})
 		}
-		require.Equal(t, service == "ingest", slices.Contains(args, "--no-state"),
+		require.Equal(t, service == "ingest", slices.Contains(args, "--stateless"),
 			"its directory is limited in size, and not shared by replicas")
 	}
 	require.Contains(t, migrate, `"cluster"`)
@@ -393,7 +393,7 @@ func TestChart_LagIsAMetricOfTheConsumers(t *testing.T) {
 	metric := h.Spec.Metrics[1].Pods.Metric.Name
 	source, err := os.ReadFile("../../platform/bus/metrics.go")
 	require.NoError(t, err)
-	require.Contains(t, string(source), `"`+strings.TrimPrefix(metric, "muster_bus_")+`"`)
+	require.Contains(t, string(source), `"`+strings.TrimPrefix(metric, "muster_consumer_")+`"`)
 	adapter, err := os.ReadFile("prometheus-adapter.yaml")
 	require.NoError(t, err)
 	require.Contains(t, string(adapter), "max("+metric+"{")

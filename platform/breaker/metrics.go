@@ -10,7 +10,7 @@ import (
 //	muster_breakers{set,state}                   breakers in each state
 //	muster_breaker_state{set,key}                0 closed, 1 half-open, 2 open; only with KeyMetrics
 //	muster_breaker_transitions_total{set,to}     state changes
-//	muster_breaker_refused_total{set}            calls rejected by an open or half-open breaker
+//	muster_breaker_rejections_total{set}            calls rejected by an open or half-open breaker
 //	muster_breaker_evicted_total{set,state}      breakers evicted to limit the size of the set
 type metrics struct {
 	set         *Set
@@ -31,8 +31,8 @@ func newMetrics(s *Set) *metrics {
 			[]string{"key"}, labels),
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_breaker_transitions_total",
 			Help: "Changes of state of circuit breakers.", ConstLabels: labels}, []string{"to"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_breaker_refused_total",
-			Help: "Calls that a circuit breaker refused.", ConstLabels: labels}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_breaker_rejections_total",
+			Help: "Calls that a circuit breaker rejected.", ConstLabels: labels}),
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_breaker_evicted_total",
 			Help: "Circuit breakers forgotten to keep their number bounded.", ConstLabels: labels}, []string{"state"}),
 	}

@@ -234,9 +234,9 @@ func TestSet_ExportsMetrics(t *testing.T) {
 # HELP muster_breaker_evicted_total Circuit breakers forgotten to keep their number bounded.
 # TYPE muster_breaker_evicted_total counter
 muster_breaker_evicted_total{set="providers",state="closed"} 1
-# HELP muster_breaker_refused_total Calls that a circuit breaker refused.
-# TYPE muster_breaker_refused_total counter
-muster_breaker_refused_total{set="providers"} 1
+# HELP muster_breaker_rejections_total Calls that a circuit breaker rejected.
+# TYPE muster_breaker_rejections_total counter
+muster_breaker_rejections_total{set="providers"} 1
 # HELP muster_breaker_state State of a circuit breaker: 0 closed, 1 half-open, 2 open.
 # TYPE muster_breaker_state gauge
 muster_breaker_state{key="x",set="providers"} 2

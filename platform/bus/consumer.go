@@ -60,7 +60,7 @@ type BatchConsumerConfig struct {
 //
 // When partitions are revoked, the batch in flight has Timing.Drain to finish. Otherwise it is dropped uncommitted and
 // delivered again to the next owner. Messages that are lost, since retention removed them before they were handled or
-// their record batch is corrupt, are logged as errors and counted in lost_records_total.
+// their record batch is corrupt, are logged as errors and counted in records_lost_total.
 type BatchConsumer struct {
 	cfg        BatchConsumerConfig
 	metrics    *consumerMetrics
@@ -137,8 +137,8 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// NotInGroupFor returns how long the running consumer has been outside its group: it is joining, cannot join, or waits for its
-// topics. It returns 0 while it is a member, even without partitions.
+// NotInGroupFor returns how long the running consumer has been outside its group: it is joining, cannot join, or waits
+// for its topics. It returns 0 while it is a member, even without partitions.
 func (c *BatchConsumer) NotInGroupFor() time.Duration { return c.membership.outsideFor() }
 
 // generation consumes the partitions of one generation until ctx ends.

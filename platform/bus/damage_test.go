@@ -118,7 +118,7 @@ func TestConsume_SkipsAndReportsCorruptBatches(t *testing.T) {
 	slices.Sort(handled)
 	require.Equal(t, want, handled)
 	mu.Unlock()
-	require.Equal(t, lost, sumOf(t, reg, "muster_bus_lost_records_total"))
+	require.Equal(t, lost, sumOf(t, reg, "muster_consumer_records_lost_total"))
 	require.Contains(t, log.String(), "skipping corrupt record batch")
 	require.Contains(t, log.String(), "level=ERROR")
 

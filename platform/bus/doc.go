@@ -17,7 +17,7 @@
 // are delivered in the order of their acknowledgement, except with Subscriber.MaxInFlight above one.
 //
 // A corrupt record batch (wrong checksum, invalid records, or more than 64 MiB decompressed) is fetched again a few
-// times and then skipped. This is logged as an error with the offsets, and counted in lost_records_total of a
+// times and then skipped. This is logged as an error with the offsets, and counted in records_lost_total of a
 // BatchConsumer. If its header is corrupt as well, one batch may be logged in several parts. A batch that is truncated
 // by a corrupt length is not skipped.
 //

@@ -313,14 +313,14 @@ func TestConsumer_ReportsMessagesLostToRetention(t *testing.T) {
 	log, reg, _ := overtake(t, map[string]string{"retention.ms": "60000"}, keyOf, 20)
 	require.Contains(t, log, "retention removed messages that were never handled")
 	require.Contains(t, log, "level=ERROR")
-	require.Equal(t, 20.0, sumOf(t, reg, "muster_bus_lost_records_total"))
+	require.Equal(t, 20.0, sumOf(t, reg, "muster_consumer_records_lost_total"))
 }
 
 func TestConsumer_DoesNotReportCompactedMessages(t *testing.T) {
 	keyOf := func(int) string { return "the only key" }
 	log, reg, ledger := overtake(t, map[string]string{"cleanup.policy": "compact"}, keyOf, 0)
 	require.NotContains(t, log, "level=ERROR")
-	require.Zero(t, sumOf(t, reg, "muster_bus_lost_records_total"))
+	require.Zero(t, sumOf(t, reg, "muster_consumer_records_lost_total"))
 	require.Contains(t, ledger.Values(), "29", "the newest of the key")
 }
 

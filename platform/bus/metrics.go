@@ -26,7 +26,7 @@ type consumerMetrics struct {
 }
 
 func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
-	const ns, sub = "muster", "bus"
+	const ns, sub = "muster", "consumer"
 	g, gt, gtp := []string{"group"}, []string{"group", "topic"}, []string{"group", "topic", "partition"}
 	counter := func(name, help string, labels []string) *prometheus.CounterVec {
 		opts := prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}
@@ -44,21 +44,21 @@ func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
 		records:   counter("records_total", "Records handled and committed.", gt),
 		batches:   counter("batches_total", "Batches handled and committed.", g),
 		batchSize: histogram("batch_records", "Records in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
-		handle: histogram("handle_seconds", "Time of one attempt to handle a batch.",
+		handle: histogram("batch_duration_seconds", "Time of one attempt to handle a batch.",
 			prometheus.ExponentialBuckets(0.001, 2.5, 12)),
-		retries:      counter("handle_retries_total", "Failed attempts to handle a batch.", g),
+		retries:      counter("batch_retries_total", "Failed attempts to handle a batch.", g),
 		commitErrors: counter("commit_errors_total", "Failed attempts to commit offsets.", g),
 		joinErrors:   counter("join_errors_total", "Failed attempts to join the consumer group.", g),
-		generations:  counter("generations_total", "Assignments of partitions received.", g),
-		dropped: counter("dropped_batches_total",
-			"Batches given up uncommitted because their partitions were revoked; they are delivered again.", g),
-		skipped: counter("lost_records_total", "Offsets that retention removed before they were handled, "+
+		generations:  counter("assignments_total", "Assignments of partitions received, one for each generation of the group.", g),
+		dropped: counter("batches_revoked_total",
+			"Batches not committed because their partitions were revoked; they are delivered again.", g),
+		skipped: counter("records_lost_total", "Offsets that retention removed before they were handled, "+
 			"or of record batches that cannot be read. "+
 			"Anything but zero is data loss; some may be counted again after a restart.", gtp),
 		lag: gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
 		lagSeconds: gauge("lag_seconds",
 			"Age of the oldest record that is not handled, to the fetch it came in; 0 when there is none."),
-		lastHandled: gauge("last_handled_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
+		lastHandled: gauge("last_record_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
 	}
 	if reg == nil {
 		return m, nil

@@ -17,8 +17,8 @@ const oldestConcurrency = 8
 // errFound stops a read at the first message.
 var errFound = errors.New("found")
 
-// OldestTimestamps returns, by topic, the timestamp of the oldest message in lags that the group has not committed. It omits
-// topics without such messages. It reads one message from each partition.
+// OldestTimestamps returns, by topic, the timestamp of the oldest message in lags that the group has not committed. It
+// omits topics without such messages. It reads one message from each partition.
 func OldestTimestamps(ctx context.Context, cfg Config, lags []PartitionLag) (map[string]time.Time, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("oldest messages: %w", err)

@@ -100,8 +100,8 @@ func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	return nil
 }
 
-// UnreplicatedTopics returns the named topics with a replication factor of 1 on a cluster of several brokers: if the broker
-// loses its data, the topic's data is lost. It omits topics that do not exist.
+// UnreplicatedTopics returns the named topics with a replication factor of 1 on a cluster of several brokers: if the
+// broker loses its data, the topic's data is lost. It omits topics that do not exist.
 func UnreplicatedTopics(ctx context.Context, cfg Config, names []string) ([]string, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("unreplicated topics: %w", err)

@@ -40,8 +40,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Unbatched returns a writer like w that does not batch. It shares the connections of w, which its Close would close; the
-// Close of its [kafka.Writer] does not.
+// Unbatched returns a writer like w that does not batch. It shares the connections of w, which its Close would close;
+// the Close of its [kafka.Writer] does not.
 func (w *Writer) Unbatched() *Writer {
 	return &Writer{waits: w.waits, Writer: &kafka.Writer{
 		Addr: w.Addr, Balancer: w.Balancer, Transport: w.Transport,

@@ -294,7 +294,8 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 // WithMigrationLock runs work while holding the lock of [Migrate], for work that must not overlap a schema change. The
 // context of work ends if the lock is lost. It waits for another holder up to WaitForOther, then fails with
 // [ErrLocked].
-func WithMigrationLock(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work func(context.Context) error) error {
+func WithMigrationLock(ctx context.Context, conn driver.Conn, cfg MigrateConfig,
+	work func(context.Context) error) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.createTables(ctx, conn); err != nil {
 		return err

@@ -28,7 +28,8 @@ func TestAnalyst_ReadsTables(t *testing.T) {
 		"SELECT * FROM t FORMAT JSON",
 		"SELECT * FROM system.tables LIMIT 1", "SELECT t.file FROM t",
 		"SELECT a AS file FROM t WHERE t.file IN ('a') ORDER BY t.file",
-		"SELECT Settings, 1 AS settings FROM system.processes AS p WHERE notEmpty(Settings) AND NOT p.Settings = map() ORDER BY settings ASC",
+		"SELECT Settings, 1 AS settings FROM system.processes AS p WHERE notEmpty(Settings) AND NOT p.Settings = " +
+			"map() ORDER BY settings ASC",
 		"SHOW SETTINGS LIKE 'max_t%'",
 		"SELECT printf('%s %s', 'a', 'b')",
 		"SELECT * FROM merge(currentDatabase(), 't')",

@@ -115,7 +115,8 @@ func TestAnalyst_SlotIsReleasedAfterTimeout(t *testing.T) {
 		t.Cleanup(func() { conn.Close() })
 		_, err = fmt.Fprintf(
 			conn,
-			"POST /?query=SELECT+count()+FROM+e&e_structure=n+UInt8 HTTP/1.1\r\nHost: %s\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n"+
+			"POST /?query=SELECT+count()+FROM+e&e_structure=n+UInt8 HTTP/1.1\r\nHost: %s\r\nContent-Type: "+
+				"multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n"+
 				"--x\r\nContent-Disposition: form-data; name=\"e\"; filename=\"e\"\r\n\r\n1\n",
 			e.Addr(),
 		)

@@ -186,7 +186,8 @@ func TestClient_ReadsDynamicTypes(t *testing.T) {
 		p Tuple(x UInt8, y Nullable(String)), nested Array(Tuple(j JSON, n LowCardinality(String))))
 		ENGINE = MergeTree ORDER BY a`))
 	require.NoError(t, conn.Exec(ctx, `INSERT INTO t VALUES
-		(1, '{"known": "k", "x": {"y": 1}, "list": ["a", "b"], "over1": "o", "over2": 2.5}', 'text', 42::UInt64, 'end', (1, 'y'), [('{"q": 1}', 'n')]),
+		(1, '{"known": "k", "x": {"y": 1}, "list": ["a", "b"], "over1": "o", "over2": 2.5}', 'text', 42::UInt64, `+
+		`'end', (1, 'y'), [('{"q": 1}', 'n')]),
 		(2, '{}', 7::UInt64, 'dyn', 'end', (2, NULL), []),
 		(3, '{"x": {"y": "str"}}', NULL, NULL, 'end', (3, ''), [('{}', 'n'), ('{"q": [1, 2]}', 'm')]),
 		(4, '{"list": [{"deep": true}]}', ['l', 'm'], [1, 2]::Array(UInt8), 'end', (4, 'z'), [])`))

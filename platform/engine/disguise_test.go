@@ -65,9 +65,11 @@ var disguised = []string{
 	"SELECT a, b FROM input('a UInt8, b String ALIAS file(''{secret}'')')",
 	"DESCRIBE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
 	"DESC TABLE `\\x66ormat`('JSONEachRow', 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
-	"EXPLAIN QUERY TREE SELECT * FROM format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
+	"EXPLAIN QUERY TREE SELECT * FROM format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', " +
+		"'{\"a\":1}')",
 	"SELECT 1 IN format(JSONEachRow, 'a UInt8, b UInt8 DEFAULT toUInt8(file(''{secret}''))', '{\"a\":1}')",
-	"EXPLAIN TABLE OVERRIDE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}') COLUMNS (a UInt8)",
+	"EXPLAIN TABLE OVERRIDE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', " +
+		"'{\"a\":1}') COLUMNS (a UInt8)",
 	"DESCRIBE numbers(1) SETTINGS schema_inference_hints = 'a UInt64 DEFAULT toUInt64(file(''{secret}''))'",
 	"DESCRIBE merge(default, '.*') SETTINGS readonly = 0", "DESCRIBE fuzzQuery('SELECT file(''{secret}'')')",
 	"DESCRIBE values('a String DEFAULT file(''{secret}'')', ('x'))",
@@ -105,7 +107,8 @@ var disguised = []string{
 	"SELECT * FROM (SELECT 1 SETTINGS final)",
 	"SELECT * FROM (SELECT count() FROM default.`{secret}` SETTINGS readonly = DEFAULT)",
 	"DESCRIBE TABLE default.`{secret}`", "SHOW CREATE TABLE default.`{secret}`", "CHECK TABLE default.`{secret}`",
-	"SELECT * FROM (SELECT number FROM system.numbers LIMIT 3 SETTINGS additional_table_filters = {'system.numbers': 'throwIf(1, file(''{secret}''))'})",
+	"SELECT * FROM (SELECT number FROM system.numbers LIMIT 3 SETTINGS additional_table_filters = {'system.numbers': " +
+		"'throwIf(1, file(''{secret}''))'})",
 	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = 'throwIf(1, file(''{secret}''))')",
 	"SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)",
 	"SELECT (SELECT 1 SETTINGS param_x = 1)",
@@ -174,19 +177,24 @@ func TestAnalyst_NormalFormGivesSameResult(t *testing.T) {
 		"SELECT `b c`, \"b c\" AS “ä” FROM t ORDER BY a",
 		"SELECT 'it''s \\n \\\\ \\x41 ‘q’', ‘x’, $$he're$$, $t$ $$ $t$, x'4142', b'01000001'",
 		"SELECT d.x, d[1].1, m['k'], d.y FROM t ORDER BY a",
-		"SELECT 1::UInt8, '1'::Nullable(UInt8), CAST(1 AS String), DATE '2020-01-01', INTERVAL 1 DAY + toDate('2020-01-01'), 1e10, 0x10, 1_000, .5, NULL, true",
+		"SELECT 1::UInt8, '1'::Nullable(UInt8), CAST(1 AS String), DATE '2020-01-01', INTERVAL 1 DAY + " +
+			"toDate('2020-01-01'), 1e10, 0x10, 1_000, .5, NULL, true",
 		"SELECT count(), sum(a) FILTER (WHERE a > 1), quantiles(0.5, 0.9)(a), uniqIf(a, a > 1), groupArrayIf(2)(a, 1) FROM t",
 		"SELECT a % 2 AS k, count() FROM t GROUP BY k WITH TOTALS ORDER BY k",
-		"SELECT a, row_number() OVER (PARTITION BY a % 2 ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t ORDER BY a",
+		"SELECT a, row_number() OVER (PARTITION BY a % 2 ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT " +
+			"ROW) FROM t ORDER BY a",
 		"SELECT * EXCEPT (m), COLUMNS('a|d') APPLY(toString) FROM t ORDER BY a LIMIT 2",
 		"SELECT * REPLACE (a + 1 AS a) FROM t ORDER BY a",
 		"WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT * FROM r",
 		"WITH (SELECT max(a) FROM t) AS m, x -> x * m AS f SELECT f(2)",
 		"SELECT l.a, r.`b c` FROM t AS l LEFT JOIN t AS r ON l.a = r.a + 1 ORDER BY 1, 2",
 		"SELECT a, x.1 FROM t ARRAY JOIN d AS x ORDER BY a",
-		"SELECT a FROM t WHERE a IN (1, 2) AND `b c` LIKE 'x%' OR NOT a BETWEEN 1 AND 2 ORDER BY a DESC NULLS LAST LIMIT 1 BY a",
-		"SELECT CASE a WHEN 1 THEN 'one' ELSE 'many' END, a IS NULL, a = ANY(SELECT 1), EXISTS(SELECT 1), a > 1 ? 1 : 2 FROM t ORDER BY a",
-		"SELECT extract(YEAR FROM toDate('2020-02-01')), substring('abc' FROM 2 FOR 1), trim(BOTH 'x' FROM 'xax'), position('b' IN 'abc')",
+		"SELECT a FROM t WHERE a IN (1, 2) AND `b c` LIKE 'x%' OR NOT a BETWEEN 1 AND 2 ORDER BY a DESC NULLS " +
+			"LAST LIMIT 1 BY a",
+		"SELECT CASE a WHEN 1 THEN 'one' ELSE 'many' END, a IS NULL, a = ANY(SELECT 1), EXISTS(SELECT 1), a > 1 ? 1 " +
+			": 2 FROM t ORDER BY a",
+		"SELECT extract(YEAR FROM toDate('2020-02-01')), substring('abc' FROM 2 FOR 1), trim(BOTH 'x' FROM 'xax'), " +
+			"position('b' IN 'abc')",
 		"SELECT * FROM (SELECT a FROM t UNION DISTINCT SELECT a FROM t ORDER BY a) ORDER BY 1",
 		"SELECT a FROM t INTERSECT SELECT 2", "SELECT * FROM ((SELECT 1) UNION ALL (SELECT 2 ORDER BY 1)) ORDER BY 1",
 		"SELECT * FROM t ORDER BY a FORMAT JSONEachRow", "SELECT /* a /* b */ c */ 1 -- end",

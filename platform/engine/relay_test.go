@@ -76,8 +76,12 @@ func TestRelay_ReturnsCauseOfFailedStart(t *testing.T) {
 
 func TestExplainStartError_NamesFile(t *testing.T) {
 	for cause, want := range map[string]string{
-		"Code: 62. DB::Exception: Empty query: Cannot parse definition from metadata file store/ec7/ec7a/network_people.sql. (SYNTAX_ERROR)": "the definition of network_people cannot be read from /data/clickhouse/store/ec7/ec7a/network_people.sql (",
-		"Code: 62. DB::Exception: Syntax error (in file /data/clickhouse/metadata/muster.sql): failed":                                       "the definition of muster cannot be read from /data/clickhouse/metadata/muster.sql (",
+		"Code: 62. DB::Exception: Empty query: Cannot parse definition from metadata file " +
+			"store/ec7/ec7a/network_people.sql. (SYNTAX_ERROR)": "the definition of network_people cannot be read " +
+			"from /data/clickhouse/store/ec7/ec7a/network_people.sql (",
+		"Code: 62. DB::Exception: Syntax error (in file " +
+			"/data/clickhouse/metadata/muster.sql): failed": "the definition of muster cannot be read from " +
+			"/data/clickhouse/metadata/muster.sql (",
 		"Code: 210. DB::Exception: something else": "start: Code: 210. DB::Exception: something else",
 		"": "start",
 	} {

@@ -27,7 +27,8 @@ func Addrs(ctx context.Context, n int) ([]string, error) {
 		if len(out) == n {
 			return out, nil
 		}
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(highest-lowest+1))) //nolint:gosec // no secret
+		port := lowest + rand.IntN(highest-lowest+1) //nolint:gosec // not for secrets
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 		if err != nil {
 			last = err

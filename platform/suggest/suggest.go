@@ -13,8 +13,8 @@ import (
 // maxName is how many bytes of a name are compared.
 const maxName = 256
 
-// Closest returns the known name with the smallest edit distance to name, the first of several. A name that is part of a
-// known one counts as one edit if it has at least three letters and more than a third of the known name; so does
+// Closest returns the known name with the smallest edit distance to name, the first of several. A name that is part of
+// a known one counts as one edit if it has at least three letters and more than a third of the known name; so does
 // omitting everything before the known name's last dot. Names with more than one edit per three letters are not
 // suggested, because the hint would be misleading.
 func Closest(name string, known []string) (string, bool) {

@@ -29,14 +29,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		records: counter("records_total", "Records projected, including embedded records that were split off; "+
 			"retries count again.", "kind"),
 		tombstones: counter("tombstones_total", "Messages without a value, which are skipped.", "kind"),
-		erased:     counter("erased_total", "Records of erased people, which are not stored.", "kind"),
+		erased:     counter("records_suppressed_total", "Records of erased people, which are not stored.", "kind"),
 		bytes:      counter("bytes_total", "Bytes of message values read.", "kind"),
 		halved: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub,
-			Name: "halved_batches_total", Help: "Batches bisected to find a record whose data ClickHouse rejects."}),
-		decode: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_seconds",
+			Name: "batch_bisections_total", Help: "Batches bisected to find a record whose data ClickHouse rejects."}),
+		decode: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_duration_seconds",
 			Help: "Time to decode and render a batch.", Buckets: seconds}),
 		insert: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub,
-			Name: "insert_seconds", Help: "Time to insert a batch into all of its tables.", Buckets: seconds},
+			Name: "insert_duration_seconds", Help: "Time to insert a batch into all of its tables.", Buckets: seconds},
 			[]string{"outcome"}),
 	}
 	if reg == nil {

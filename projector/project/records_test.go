@@ -163,8 +163,8 @@ func TestProjector_RejectsInvalidMessages(t *testing.T) {
 		names[f.GetName()] = true
 	}
 	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total",
-		"muster_projector_insert_seconds", "muster_projector_render_seconds", "muster_bus_lag_records",
-		"muster_bus_batch_records"} {
+		"muster_projector_insert_duration_seconds", "muster_projector_render_duration_seconds", "muster_consumer_lag_records",
+		"muster_consumer_batch_records"} {
 		require.True(t, names[name], name)
 	}
 	n, err := testutil.GatherAndCount(registry, "muster_projector_rejected_total")
@@ -179,7 +179,7 @@ func TestProjector_RetriesUntilMissingTableExists(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	h.Start(func(_ *projector.Config, d *project.Deps) { d.Registerer = registry })
 	projectortest.Eventually(t, func(context.Context) bool {
-		n, err := testutil.GatherAndCount(registry, "muster_bus_handle_retries_total")
+		n, err := testutil.GatherAndCount(registry, "muster_consumer_batch_retries_total")
 		return err == nil && n > 0
 	}, "no retry")
 	require.NoError(t, h.Conn.Exec(t.Context(), "RENAME TABLE away TO network_people"))
@@ -211,7 +211,7 @@ func TestEngineKilledMidBatch(t *testing.T) {
 		}
 	}()
 	met := func(context.Context) bool {
-		n, err := testutil.GatherAndCount(registry, "muster_bus_handle_retries_total")
+		n, err := testutil.GatherAndCount(registry, "muster_consumer_batch_retries_total")
 		return err == nil && n > 0
 	}
 	for kills := 0; kills < 3 || !met(t.Context()) && kills < 20; kills++ {
@@ -279,7 +279,7 @@ func TestProjector_RebalanceDuringBatchLosesNothing(t *testing.T) {
 	h.RequireInsertedCommitted()
 	h.RequireNewest(want)
 	require.Empty(t, h.RejectedRecords())
-	generations, err := testutil.GatherAndCount(registry, "muster_bus_generations_total")
+	generations, err := testutil.GatherAndCount(registry, "muster_consumer_assignments_total")
 	require.NoError(t, err)
 	require.NotZero(t, generations)
 }

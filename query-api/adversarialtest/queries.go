@@ -96,7 +96,8 @@ func Queries() []string {
 			return fmt.Sprintf(
 				`{"prefix":{"profile.headline":{"value":"w%d","rewrite":"top_terms_blended_freqs_1024"}}}`, i)
 		})+`]}}`,
-		`{"multi_match":{"query":"a b c d e f g h i j k l m n o p q r s t u v w x y z","fields":["*"],"type":"cross_fields","lenient":true}}`,
+		`{"multi_match":{"query":"a b c d e f g h i j k l m n o p q r s t u v w x y z","fields":["*"],`+
+			`"type":"cross_fields","lenient":true}}`,
 		`{"multi_match":{"query":"data engineer","fields":["*","*","*"],"type":"most_fields","lenient":true}}`,
 		`{"match_phrase":{"experience.description":{"query":"the a of to and in for with on at","slop":1000000}}}`,
 		`{"range":{"updated_at":{"gte":"now`+strings.Repeat("-1d", 10_000)+`"}}}`,
@@ -108,8 +109,10 @@ func Queries() []string {
 		`{"query_string":{"query":"`+strings.Repeat("*a* OR ", 500)+`b"}}`,
 		`{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 500)+`b"}}`,
 		`{"function_score":{"query":{"multi_match":{"query":"data engineer word"}},"min_score":0.1}}`,
-		`{"nested":{"path":"experience","query":{"function_score":{"query":{"match_phrase":{"experience.description":{"query":"a to the in","slop":500}}},"min_score":0.01}}}}`,
-		`{"combined_fields":{"query":"the a of to and in data engineer","fields":["profile.*_name","profile.headline","profile.summary","experience.description","experience.title"]}}`,
+		`{"nested":{"path":"experience","query":{"function_score":{"query":{"match_phrase":{"experience.description":`+
+			`{"query":"a to the in","slop":500}}},"min_score":0.01}}}}`,
+		`{"combined_fields":{"query":"the a of to and in data engineer","fields":["profile.*_name",`+
+			`"profile.headline","profile.summary","experience.description","experience.title"]}}`,
 		`{"terms_set":{"profile.summary":{"terms":[`+times(1000,
 			func(i int) string { return fmt.Sprintf(`"w%d"`, i) })+`],"minimum_should_match":500}}}`,
 		`{"match":{"profile.headline":{"query":"data","minimum_should_match":"`+strings.Repeat("1<2 ", 10_000)+`"}}}`,

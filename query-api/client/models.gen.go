@@ -115,10 +115,10 @@ const (
 
 // Defines values for SearchStatementStep.
 const (
-	SearchStatementStepCount    SearchStatementStep = "count"
-	SearchStatementStepFields   SearchStatementStep = "fields"
-	SearchStatementStepPresence SearchStatementStep = "presence"
-	SearchStatementStepRank     SearchStatementStep = "rank"
+	SearchStatementStepCount      SearchStatementStep = "count"
+	SearchStatementStepFieldStats SearchStatementStep = "field_stats"
+	SearchStatementStepRank       SearchStatementStep = "rank"
+	SearchStatementStepTerms      SearchStatementStep = "terms"
 )
 
 // Defines values for SocialPlatform.
@@ -1230,8 +1230,8 @@ type SearchStatement struct {
 	Parameters map[string]string `json:"parameters"`
 	SQL        string            `json:"sql"`
 
-	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+	// Step `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+	// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 	// `rank` the page.
 	//
 	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -1241,8 +1241,8 @@ type SearchStatement struct {
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+// SearchStatementStep `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 // `rank` the page.
 //
 // Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked

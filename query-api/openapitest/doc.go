@@ -1,7 +1,7 @@
 // Package openapitest checks the HTTP exchanges of tests against the OpenAPI document, and
 // reports its parts that no exchange has covered.
 //
-//	checker, err := descriptiontest.New()
+//	checker, err := openapitest.New()
 //	client := &http.Client{Transport: checker.Transport(base, nil)}
 //	// ... the tests ...
 //	missing := checker.Missing()

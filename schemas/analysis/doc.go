@@ -1,5 +1,5 @@
-// Package analysis analyses strings for search: it turns a text into the tokens that the projector stores and that a query
-// is compared with. Both sides call this package, so that they can never disagree.
+// Package analysis analyses strings for search: it turns a text into the tokens that the projector stores and that a
+// query is compared with. Both sides call this package, so that they can never disagree.
 //
 // Contract:
 //   - [Analyse] gives the tokens of Elasticsearch's standard analyzer (Lucene's StandardTokenizer and LowerCaseFilter):

@@ -105,7 +105,8 @@ func TestCheck(t *testing.T) {
 func TestJSONSchema(t *testing.T) {
 	t.Parallel()
 	s, err := customfield.Parse("schema", jsontext.Value(`{
-		"o": {"type": "object", "description": "d", "properties": {"p": {"type": "string", "enum": ["a"]}, "q": {"type": "integer"}}, "required": ["q"]},
+		"o": {"type": "object", "description": "d", "properties": {"p": {"type": "string", "enum": ["a"]}, "q": `+
+		`{"type": "integer"}}, "required": ["q"]},
 		"a": {"type": "array"}
 	}`))
 	require.NoError(t, err)
@@ -120,7 +121,8 @@ func TestJSONSchema(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(`{"a":{"type":"object","properties":{"p":{"type":"array","items":{"type":"number","enum":[1]}}},"required":["p"]}}`, `{"p":[1]}`)
+	f.Add(`{"a":{"type":"object","properties":{"p":{"type":"array","items":{"type":"number","enum":[1]}}},`+
+		`"required":["p"]}}`, `{"p":[1]}`)
 	f.Add(`{"a":{"type":"string"}}`, `"x"`)
 	f.Fuzz(func(t *testing.T, raw, value string) {
 		s, err := customfield.Parse("schema", jsontext.Value(raw))

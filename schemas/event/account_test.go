@@ -26,7 +26,8 @@ func TestAccountEventsRoundTrip(t *testing.T) {
 	organization, key := account(t)
 	raw, err := json.Marshal(organization)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"id":"o1","name":"Acme","plan":"development","active":true,"created_at":"2026-11-20T08:00:00Z"}`, string(raw))
+	require.JSONEq(t, `{"id":"o1","name":"Acme","plan":"development","active":true,`+
+		`"created_at":"2026-11-20T08:00:00Z"}`, string(raw))
 	o, k, err := event.DecodeAccount([]byte(organization.EventKey()), raw)
 	require.NoError(t, err)
 	require.Nil(t, k)

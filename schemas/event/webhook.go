@@ -245,8 +245,8 @@ type EndpointState struct {
 	UpdatedAt    time.Time `json:"updated_at"`
 }
 
-// WebhookLowWatermarkKey is the key of a partition's [WebhookLowWatermark]. Because of the slash, readers that do not know
-// it take it for a finished delivery.
+// WebhookLowWatermarkKey is the key of a partition's [WebhookLowWatermark]. Because of the slash, readers that do not
+// know it take it for a finished delivery.
 const WebhookLowWatermarkKey = "/taken"
 
 // WebhookLowWatermark is the low watermark, on TopicWebhookState, of the partition of TopicWebhookTask with the same

@@ -68,13 +68,15 @@ func TestRewrite(t *testing.T) {
 		Ints []int          `json:"ints"`
 		Any  jsontext.Value `json:",embed"`
 	}
-	raw := `{"a" : 10.0 ,"list":[{"n":1e2,"f":1.0},{"n":3,"f":2.50},{"n":null}],"ints":[1.0, 2,-3.0e0],"unknown":{"x":4.0}}`
+	raw := `{"a" : 10.0 ,"list":[{"n":1e2,"f":1.0},{"n":3,"f":2.50},{"n":null}],"ints":[1.0, ` +
+		`2,-3.0e0],"unknown":{"x":4.0}}`
 	var r integer.Rewriter
 	var got, again outer
 	require.NoError(t, json.Unmarshal([]byte(raw), &got, r.Option()))
 	require.True(t, r.Found())
 	clean := string(r.Rewrite([]byte(raw)))
-	require.Equal(t, `{"a" : 10 ,"list":[{"n":100,"f":1.0},{"n":3,"f":2.50},{"n":null}],"ints":[1, 2,-3],"unknown":{"x":4.0}}`, clean)
+	require.Equal(t, `{"a" : 10 ,"list":[{"n":100,"f":1.0},{"n":3,"f":2.50},{"n":null}],"ints":[1, 2,-3],`+
+		`"unknown":{"x":4.0}}`, clean)
 	require.NoError(t, json.Unmarshal([]byte(clean), &again))
 	require.Equal(t, again, got)
 	for _, wrong := range []string{`{"a":1.5}`, `{"a":"1.0"}`, `{"a":1e30}`, `{"ints":[0.5]}`, `{"a":1.0.0}`,

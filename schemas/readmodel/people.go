@@ -48,7 +48,8 @@ func (t PeopleTable) Body(emails, others bool) string {
 		may = append(may, "multiSearchAnyCaseInsensitive(members, ["+strings.Join(pieces, ", ")+"])")
 	}
 	if emails {
-		may = append(may, `countSubstringsCaseInsensitive(members, 'email"') + countSubstringsCaseInsensitive(members, 'emails"') > `+t.ownEmails)
+		may = append(may, `countSubstringsCaseInsensitive(members, 'email"') + `+
+			`countSubstringsCaseInsensitive(members, 'emails"') > `+t.ownEmails)
 	}
 	return "if((" + t.body + " AS members) != '' AND (" + strings.Join(may, " OR ") +
 		"), concat('{', members, '}'), '')"

@@ -21,8 +21,9 @@ func TestNewestProfiles(t *testing.T) {
 	require.Equal(t, []*ProfileRow{row("network", "a", 3, 2), row("codehost", "a", 2, 1), row("network", "b", 3, 1)},
 		got)
 
-	seen := []VersionBumpRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3}, {"codehost-person", 1, "a", 9,
-		2}, {"network-person", 1, "b", 9, 2}}
+	seen := []VersionBumpRow{{"network-person", 1, "a", 5, 2}, {"network-person", 1, "a", 8, 3},
+		{"codehost-person", 1, "a", 9,
+			2}, {"network-person", 1, "b", 9, 2}}
 	require.Equal(t, int64(5), got[0].NewestVersion(seen))
 	require.Equal(t, int64(3), got[2].NewestVersion(seen))
 	require.Equal(t, int64(2), got[1].NewestVersion(nil))
@@ -31,6 +32,7 @@ func TestNewestProfiles(t *testing.T) {
 func TestProfilesGolden(t *testing.T) {
 	golden(t, "testdata/profiles.sql.golden", ProfilesQuery(identity.PlatformNames()...)+"\n;\n"+
 		ProfilesQuery(identity.Codehost)+"\n;\n"+VersionBumpsQuery()+"\n;\n"+
-		UsernameHistoryQuery(identity.Network)+"\n;\n"+UsernameHistoryQuery(identity.Codehost)+"\n;\n"+UsernameHistoryQuery(identity.Microblog)+
+		UsernameHistoryQuery(identity.Network)+"\n;\n"+UsernameHistoryQuery(identity.Codehost)+"\n;\n"+
+		UsernameHistoryQuery(identity.Microblog)+
 		"\n")
 }

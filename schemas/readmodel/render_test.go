@@ -83,7 +83,8 @@ func list(n int, element string) string {
 }
 
 func TestNetworkPerson(t *testing.T) {
-	const head = `"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann","last_updated":"2026-03-01T10:00:00.250+02:00"`
+	const head = `"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann",` +
+		`"last_updated":"2026-03-01T10:00:00.250+02:00"`
 	tests := []struct {
 		name                         string
 		record                       string // in addition to head
@@ -91,51 +92,82 @@ func TestNetworkPerson(t *testing.T) {
 		open                         string // where it differs from webset
 	}{
 		{
-			name:   "absent values are left out",
-			record: `"first_name":"","headline":null,"skills":[],"location":{},"experience":[{},null,{"summary":""}],"languages":[{"language":null}],"current_position":{"company":{"name":""}}`,
+			name: "absent values are left out",
+			record: `"first_name":"","headline":null,"skills":[],"location":{},"experience":[{},null,{"summary":""}],` +
+				`"languages":[{"language":null}],"current_position":{"company":{"name":""}}`,
 		},
 		{
 			name: "plain values, zero and false are present",
-			record: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","photo":"https://x.example/p.png",
-				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example",""]`,
-			enrich: `"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1,
-				"profile":{"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","headline":"a\nb","summary":"שלום","image_url":"https://x.example/p.png","connections":0,"followers":5,"following":-1}`,
-			webset: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","photo":"https://x.example/p.png",
-				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1`,
+			record: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍",` +
+				`"photo":"https://x.example/p.png",
+				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,` +
+				`"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example",""]`,
+			enrich: `"codehost_username":"annhub","microblog_username":"annm","social_accounts":` +
+				`["https://a.example"],"social_accounts_count":1,
+				"profile":{"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍",` +
+				`"headline":"a\nb","summary":"שלום","image_url":"https://x.example/p.png","connections":0,` +
+				`"followers":5,"following":-1}`,
+			webset: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍",` +
+				`"photo":"https://x.example/p.png",
+				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,` +
+				`"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],` +
+				`"social_accounts_count":1`,
 			addon: `"full_name":"Ann \"B\" 🌍","headline":"a\nb"`,
 		},
 		{
 			name: "experience: newest first, ends, shapes of the search result",
 			record: `"experience":[
 				{"summary":"old","start":"2001","end":"2004-05"},
-				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A","network_url":"https://network.example/company/a","company_id":"c1","size":3}},
-				{"title":"now","description":"D","summary":"S","start":"2010","location":{"raw_address":"Rue 1, Paris","city":"Paris","floor":2},"team":"x"},
+				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,` +
+				`"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A",` +
+				`"network_url":"https://network.example/company/a","company_id":"c1","size":3}},
+				{"title":"now","description":"D","summary":"S","start":"2010","location":{"raw_address":"Rue 1, ` +
+				`Paris","city":"Paris","floor":2},"team":"x"},
 				{"title":"flagged","start":"2012-05","end":"2013","current":true},
 				{"title":"stopped","current":false}]`,
 			webset: `"experience":[
 				{"title":"flagged","start":"2012-05","end":null,"current":true},
-				{"title":"now","description":"D","summary":"S","start":"2010","end":null,"current":true,"location":{"raw_address":"Rue 1, Paris","city":"Paris","floor":2},"team":"x"},
-				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A","network_url":"https://network.example/company/a","company_id":"c1","size":3}},
+				{"title":"now","description":"D","summary":"S","start":"2010","end":null,"current":true,` +
+				`"location":{"raw_address":"Rue 1, Paris","city":"Paris","floor":2},"team":"x"},
+				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,` +
+				`"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A",` +
+				`"network_url":"https://network.example/company/a","company_id":"c1","size":3}},
 				{"summary":"old","start":"2001","end":"2004-05","current":false},
 				{"title":"stopped","current":false}],"experience_count":5,
-				"current_position":{"title":"flagged","summary":"flagged","start":"2012-05-01","current":true},"derived":["current_position"]`,
+				"current_position":{"title":"flagged","summary":"flagged","start":"2012-05-01","current":true},` +
+				`"derived":["current_position"]`,
 			addon: "=",
 			enrich: `"experience":[
 				{"title":"flagged","start_date":"2012-05-01","end_date":null,"is_current":true},
-				{"title":"now","description":"D","start_date":"2010-01-01","end_date":null,"is_current":true,"location":"Rue 1, Paris","team":"x"},
-				{"title":"later","description":"S","start_date":"2003-02-01","end_date":"2004-06-01","is_current":false,"location":"Oslo, Norway","company_name":"A","company_id":"c1","company_url":"https://network.example/company/a"},
+				{"title":"now","description":"D","start_date":"2010-01-01","end_date":null,"is_current":true,` +
+				`"location":"Rue 1, Paris","team":"x"},
+				{"title":"later","description":"S","start_date":"2003-02-01","end_date":"2004-06-01",` +
+				`"is_current":false,"location":"Oslo, Norway","company_name":"A","company_id":"c1",` +
+				`"company_url":"https://network.example/company/a"},
 				{"title":"old","start_date":"2001-01-01","end_date":"2004-05-01","is_current":false},
 				{"title":"stopped","is_current":false}],"experience_count":5`,
 		},
 		{
 			name: "education and certifications",
-			record: `"education":[{"summary":"x","end":"1999"},{"start":"2000","degrees":["BSc","","MSc"],"majors":["M","N"],"minors":["P"],"school":{"name":"U","network_url":"https://network.example/school/u","school_id":"s"}},{"current":true,"field_of_study":"F","majors":["Z"]}],
-				"certifications":[{"name":"first"},{"name":"c19","issue_date":"2019","issuer":"I"},{"name":"c20","issue_date":"2020-01","credential_id":"7","credential_url":"https://c.example"}]`,
-			webset: `"education":[{"current":true,"field_of_study":"F","majors":["Z"]},{"summary":"x","end":"1999"},{"start":"2000","degrees":["BSc","MSc"],"majors":["M","N"],"minors":["P"],"school":{"name":"U","network_url":"https://network.example/school/u","school_id":"s"}}],"education_count":3,
-				"certifications":[{"name":"c20","issue_date":"2020-01","credential_id":"7","credential_url":"https://c.example"},{"name":"c19","issue_date":"2019","issuer":"I"},{"name":"first"}],"certifications_count":3`,
+			record: `"education":[{"summary":"x","end":"1999"},{"start":"2000","degrees":["BSc","","MSc"],` +
+				`"majors":["M","N"],"minors":["P"],"school":{"name":"U",` +
+				`"network_url":"https://network.example/school/u","school_id":"s"}},{"current":true,` +
+				`"field_of_study":"F","majors":["Z"]}],
+				"certifications":[{"name":"first"},{"name":"c19","issue_date":"2019","issuer":"I"},{"name":"c20",` +
+				`"issue_date":"2020-01","credential_id":"7","credential_url":"https://c.example"}]`,
+			webset: `"education":[{"current":true,"field_of_study":"F","majors":["Z"]},{"summary":"x","end":"1999"},` +
+				`{"start":"2000","degrees":["BSc","MSc"],"majors":["M","N"],"minors":["P"],"school":{"name":"U",` +
+				`"network_url":"https://network.example/school/u","school_id":"s"}}],"education_count":3,
+				"certifications":[{"name":"c20","issue_date":"2020-01","credential_id":"7",` +
+				`"credential_url":"https://c.example"},{"name":"c19","issue_date":"2019","issuer":"I"},` +
+				`{"name":"first"}],"certifications_count":3`,
 			addon: "=",
-			enrich: `"education":[{"field_of_study":"F"},{"description":"x","end_date":"1999-01-01"},{"start_date":"2000-01-01","degree":"BSc, MSc","field_of_study":"M, N","school_name":"U","school_id":"s","school_url":"https://network.example/school/u"}],"education_count":3,
-				"certifications":[{"name":"c20","issue_date":"2020-01-01","credential_id":"7","credential_url":"https://c.example"},{"name":"c19","issue_date":"2019-01-01","issuer":"I"},{"name":"first"}],"certifications_count":3`,
+			enrich: `"education":[{"field_of_study":"F"},{"description":"x","end_date":"1999-01-01"},` +
+				`{"start_date":"2000-01-01","degree":"BSc, MSc","field_of_study":"M, N","school_name":"U",` +
+				`"school_id":"s","school_url":"https://network.example/school/u"}],"education_count":3,
+				"certifications":[{"name":"c20","issue_date":"2020-01-01","credential_id":"7",` +
+				`"credential_url":"https://c.example"},{"name":"c19","issue_date":"2019-01-01","issuer":"I"},` +
+				`{"name":"first"}],"certifications_count":3`,
 		},
 		{
 			name: "lists are cut at 100 and counted",
@@ -154,29 +186,44 @@ func TestNetworkPerson(t *testing.T) {
 		{
 			name: "unknown fields come back, reserved and absent ones do not",
 			record: `"patents":` + list(101, `"p#"`) +
-				`,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"derived":["mine"],"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
+				`,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"derived":["mine"],` +
+				`"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
 				"skills":[{"skill":"Go","level":3}],"location":{"country":"Peru","zip":"1"}`,
 			webset: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) +
-				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru","zip":"1"},
+				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":` +
+				`{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru","zip":"1"},
 				"derived":["location.continent","location.country_code","location.raw_address"]`,
 			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) +
-				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru"}},
+				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,` +
+				`"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru"}},
 				"derived":["profile.location.continent","profile.location.country_code","profile.location.raw_address"]`,
-			addon: `"skills":[{"skill":"Go","level":3}],"skills_count":1,"derived":["location.continent","location.country_code","location.raw_address"]`,
+			addon: `"skills":[{"skill":"Go","level":3}],"skills_count":1,"derived":["location.continent",` +
+				`"location.country_code","location.raw_address"]`,
 		},
 		{
-			name:   "e-mail",
-			record: `"headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / odd+ann@localhost","emails":["odd+ann@localhost","ann.b@mail.example"],"contact_mail":"x","notes":{"E-Mail":"y","list":["c\u0040d.example",{"zip":"1"}]},"first_name":"Ann@home"`,
-			webset: `"headline":"Write to [e-mail removed], or @ann","summary":"[e-mail removed] / [e-mail removed] / [e-mail removed]","notes":{"list":["[e-mail removed]",{"zip":"1"}]},"first_name":"Ann@home"`,
-			open:   `"headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / odd+ann@localhost","contact_mail":"x","notes":{"E-Mail":"y","list":["c@d.example",{"zip":"1"}]},"first_name":"Ann@home"`,
-			email:  `"personal_email":{"email":"odd+ann@localhost"},"emails":["odd+ann@localhost","ann.b@mail.example"],"emails_count":2`,
-			enrich: `"profile":{"first_name":"Ann@home","headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / odd+ann@localhost","personal_email":"odd+ann@localhost"},"contact_mail":"x","notes":{"E-Mail":"y","list":["c@d.example",{"zip":"1"}]}`,
-			addon:  `"headline":"Write to [e-mail removed], or @ann"`,
+			name: "e-mail",
+			record: `"headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / ` +
+				`odd+ann@localhost","emails":["odd+ann@localhost","ann.b@mail.example"],"contact_mail":"x",` +
+				`"notes":{"E-Mail":"y","list":["c\u0040d.example",{"zip":"1"}]},"first_name":"Ann@home"`,
+			webset: `"headline":"Write to [e-mail removed], or @ann","summary":"[e-mail removed] / [e-mail removed] ` +
+				`/ [e-mail removed]","notes":{"list":["[e-mail removed]",{"zip":"1"}]},"first_name":"Ann@home"`,
+			open: `"headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / ` +
+				`odd+ann@localhost","contact_mail":"x","notes":{"E-Mail":"y","list":["c@d.example",{"zip":"1"}]},` +
+				`"first_name":"Ann@home"`,
+			email: `"personal_email":{"email":"odd+ann@localhost"},"emails":["odd+ann@localhost",` +
+				`"ann.b@mail.example"],"emails_count":2`,
+			enrich: `"profile":{"first_name":"Ann@home","headline":"Write to Ann.B@Mail.example, or @ann",` +
+				`"summary":"me＠mail.example / a%40b.example / odd+ann@localhost",` +
+				`"personal_email":"odd+ann@localhost"},"contact_mail":"x","notes":{"E-Mail":"y",` +
+				`"list":["c@d.example",{"zip":"1"}]}`,
+			addon: `"headline":"Write to [e-mail removed], or @ann"`,
 		},
 		{
-			name:   "personal e-mail before the list, full date of the current position",
-			record: `"personal_email":"p@x.example","emails":["a@x.example"],"current_position":{"summary":"S","start":"2020-02","end":"2021","current":false,"company":{"name":"C"},"grade":4}`,
-			webset: `"current_position":{"summary":"S","start":"2020-02-01","end":"2021-01-01","current":false,"company":{"name":"C"},"grade":4}`,
+			name: "personal e-mail before the list, full date of the current position",
+			record: `"personal_email":"p@x.example","emails":["a@x.example"],"current_position":{"summary":"S",` +
+				`"start":"2020-02","end":"2021","current":false,"company":{"name":"C"},"grade":4}`,
+			webset: `"current_position":{"summary":"S","start":"2020-02-01","end":"2021-01-01","current":false,` +
+				`"company":{"name":"C"},"grade":4}`,
 			addon:  "=",
 			email:  `"personal_email":{"email":"p@x.example"},"emails":["a@x.example"],"emails_count":1`,
 			enrich: `"profile":{"personal_email":"p@x.example"}`,
@@ -196,7 +243,9 @@ func TestNetworkPerson(t *testing.T) {
 			if !strings.Contains(tt.enrich, `"profile":`) {
 				tt.enrich = strings.TrimPrefix(tt.enrich+`,"profile":{}`, ",")
 			}
-			require.JSONEq(t, object(`"profile_id":"p_1","network_username":"ann","network_url":"https://network.example/in/ann"`, tt.enrich), object(shown(row, ShapeEnrich)))
+			require.JSONEq(t,
+				object(`"profile_id":"p_1","network_username":"ann","network_url":"https://network.example/in/ann"`,
+					tt.enrich), object(shown(row, ShapeEnrich)))
 			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`,
 				tt.webset), object(shown(row, ShapeWebset)))
 			if tt.addon == "=" {
@@ -242,8 +291,11 @@ func lookupRows(b *Batch) []LookupRow {
 
 func TestNetworkPersonKeysAndLookups(t *testing.T) {
 	rec := decode(t, record.KindNetworkPerson,
-		`{"profile_id":"p_1","username":"Ann","last_updated":"2026","emails":["B@x.example","not one","b@X.example"],"personal_email":"a@x.example",
-		"codehost_username":"AnnHub","microblog_username":"@annm","social_accounts":["https://www.codehost.example/annhub?x=1","http://codehost.example/other/","https://microblog.example/annm","mailto:b@x.example","https://network.example/in/zed"]}`)
+		`{"profile_id":"p_1","username":"Ann","last_updated":"2026","emails":["B@x.example","not one","b@X.example"],`+
+			`"personal_email":"a@x.example",
+		"codehost_username":"AnnHub","microblog_username":"@annm","social_accounts":`+
+			`["https://www.codehost.example/annhub?x=1","http://codehost.example/other/",`+
+			`"https://microblog.example/annm","mailto:b@x.example","https://network.example/in/zed"]}`)
 	b := rowsOf(t, rec)
 	row := &b.networkPeople
 	require.Equal(t, "ann", row.usernameKey.list[0])
@@ -293,30 +345,55 @@ func TestCodehostPerson_ServesAllNames(t *testing.T) {
 
 func TestCodehostPerson(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson,
-		`{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo",
-		"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b","location":"Oslo","company":"@c","hireable":false,
-		"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1},"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00",
-		"repo_languages":["Go"],"commit_count":12,"personal_email":"Ann@x.example","school_email":"s@u.example","additional_emails":["ann@X.example","z"],"emails":["e@x.example"],
-		"personal_website":"w","social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"network_username":"ann-1","microblog_username":"am",
-		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"},null],"issues":["i"],"follower_accounts":["f"],"followed_accounts":[1],"x":{"y":1}}`)
+		`{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann",`+
+			`"last_name":"Bo","full_name":"Ann B. Bo",
+		"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example",`+
+			`"blog":"b","location":"Oslo","company":"@c","hireable":false,
+		"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1},"followers":3,"following":0,`+
+			`"public_repos":2,"public_gists":1,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00",
+		"repo_languages":["Go"],"commit_count":12,"personal_email":"Ann@x.example","school_email":"s@u.example",`+
+			`"additional_emails":["ann@X.example","z"],"emails":["e@x.example"],
+		"personal_website":"w","social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],`+
+			`"network_username":"ann-1","microblog_username":"am",
+		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"},null],"issues":["i"],"follower_accounts":`+
+			`["f"],"followed_accounts":[1],"x":{"y":1}}`)
 	b := rowsOf(t, rec)
 	row, answer := &b.codehostPeople, answerOf(t, b)
-	const details = `"avatar_url":"https://a.example/7","company":"@c","location":"Oslo","followers":3,"following":0,"public_repos":2,"public_gists":1,"type":"User","created_at":"2012-03-01","updated_at":"2026-02-03"`
+	const details = `"avatar_url":"https://a.example/7","company":"@c","location":"Oslo","followers":3,"following":0,` +
+		`"public_repos":2,"public_gists":1,"type":"User","created_at":"2012-03-01","updated_at":"2026-02-03"`
 	const location = `"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1}`
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub",`+details+
 		`,"codehost":{"user_id":7,"codehost_username":"AnnHub",`+details+`},
-		"first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","bio":"mail me: ann@x.example","blog":"b","url":"https://codehost.example/annhub","personal_website":"w","microblog_username":"am","hireable":false,
-		"names":["Ann B. Bo","Ann Bo"],"names_count":2,"emails":["e@x.example","Ann@x.example","s@u.example","z"],"emails_count":4,"email":"Ann@x.example",
-		"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,`+location+`,"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"x":{"y":1}}`, accountIn(answer, ShapeEnrich))
+		"first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","bio":"mail me: ann@x.example","blog":"b",`+
+		`"url":"https://codehost.example/annhub","personal_website":"w","microblog_username":"am","hireable":false,
+		"names":["Ann B. Bo","Ann Bo"],"names_count":2,"emails":["e@x.example","Ann@x.example","s@u.example","z"],`+
+		`"emails_count":4,"email":"Ann@x.example",
+		"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],`+
+		`"social_accounts_count":2,`+location+`,"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,`+
+		`"x":{"y":1}}`, accountIn(answer, ShapeEnrich))
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`,
 		object(string(appendPieces(nil, answer.account, shapeSpecial, ""))))
-	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","personal_email":"Ann@x.example","school_email":"s@u.example",
-		"emails":["e@x.example"],"emails_count":1,"additional_emails":["ann@X.example","z"],"additional_emails_count":2,"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b",
-		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00",
-		"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,"network_username":"ann-1","microblog_username":"am",
-		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],"followed_accounts_count":1,"x":{"y":1},"names":["Ann B. Bo","Ann Bo"],"names_count":2,"derived":["names"]}`, accountIn(answer, ShapeWebset))
-	const addon = `"user_id":7,"username":"AnnHub","full_name":"Ann B. Bo","url":"https://codehost.example/annhub","avatar_url":"https://a.example/7","blog":"b","personal_website":"w","company":"@c","location":"Oslo","type":"User","hireable":false,
-		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo",`+
+		`"full_name":"Ann B. Bo","personal_email":"Ann@x.example","school_email":"s@u.example",
+		"emails":["e@x.example"],"emails_count":1,"additional_emails":["ann@X.example","z"],`+
+		`"additional_emails_count":2,"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub",`+
+		`"bio":"mail me: ann@x.example","blog":"b",
+		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,`+
+		`"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03-01T00:00:00Z",`+
+		`"updated_at":"2026-02-03T23:30:00-05:00",
+		"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"social_accounts":`+
+		`["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,`+
+		`"network_username":"ann-1","microblog_username":"am",
+		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],`+
+		`"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],`+
+		`"followed_accounts_count":1,"x":{"y":1},"names":["Ann B. Bo","Ann Bo"],"names_count":2,"derived":["names"]}`,
+		accountIn(answer, ShapeWebset))
+	const addon = `"user_id":7,"username":"AnnHub","full_name":"Ann B. Bo","url":"https://codehost.example/annhub",` +
+		`"avatar_url":"https://a.example/7","blog":"b","personal_website":"w","company":"@c","location":"Oslo",` +
+		`"type":"User","hireable":false,
+		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,` +
+		`"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],` +
+		`"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
 	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`,
 		accountIn(answer, ShapeAddon))
 	require.JSONEq(t, `{`+addon+
@@ -352,24 +429,36 @@ func TestCodehostPerson_WithoutFields(t *testing.T) {
 func TestEntries(t *testing.T) {
 	b := rowsOf(t,
 		decode(t, record.KindCodehostRepo,
-			`{"user_id":7,"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`),
+			`{"user_id":7,"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example",`+
+				`"topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`),
 		decode(t, record.KindCodehostRepo,
 			`{"user_id":7,"id":2,"updated_at":"2020-02-03T04:05:06Z","deleted":true,"name":"r"}`),
 		decode(t, record.KindCodehostCommit,
-			`{"user_id":7,"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`),
+			`{"user_id":7,"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>",`+
+				`"author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`),
 		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"def","author_date":"2020","message":"plain"}`),
 		decode(t, record.KindCodehostList, `{"user_id":7,"list":"repos","last_updated":"2021","items":["1","2"]}`),
 	)
 	repos := &b.codehostRepos
-	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeWebset))
-	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, entryIn(repos.content.at(0), ShapeAddon))
-	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`, entryIn(repos.content.at(0), ShapeEnrich))
+	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example",`+
+		`"topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`,
+		entryIn(repos.content.at(0), ShapeWebset))
+	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail `+
+		`removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT",`+
+		`"repo_id":4}`, entryIn(repos.content.at(0), ShapeAddon))
+	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by `+
+		`a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`,
+		entryIn(repos.content.at(0), ShapeEnrich))
 	require.Equal(t, []bool{false, true}, repos.common.deleted.list)
 	require.Empty(t, repos.content.at(1))
 
 	commits := &b.codehostCommits
-	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, entryIn(commits.content.at(0), ShapeWebset))
-	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <[e-mail removed]>","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, entryIn(commits.content.at(0), ShapeAddon))
+	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>",`+
+		`"author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`,
+		entryIn(commits.content.at(0), ShapeWebset))
+	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <[e-mail removed]>",`+
+		`"author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`,
+		entryIn(commits.content.at(0), ShapeAddon))
 	require.Equal(t, entryIn(commits.content.at(1), ShapeWebset), entryIn(commits.content.at(1), ShapeAddon))
 	require.Equal(t, "\x00A\x00odd@local\x00odd@local", commits.content.at(0)[:strings.LastIndex(commits.content.at(0),
 		fieldEnd)])
@@ -380,10 +469,15 @@ func TestNetworkCompany(t *testing.T) {
 	tests := []struct{ name, record, company string }{
 		{"nothing", `"network_slug":"","profile":{"specialties":[""]},"headquarters":{"city":null},"images":{}`, ``},
 		{
-			"all", `"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d","industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p","specialties":["a","b"],"m":1},
+			"all", `"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d",` +
+				`"industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p",` +
+				`"specialties":["a","b"],"m":1},
 			"headquarters":{"city":"Oslo","zone":9},"images":{"logo":"l","cover":"c"},"emails":["info@acme.example"]`,
-			`"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d","industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p","specialties":["a","b"],"m":1},
-			"headquarters":{"city":"Oslo","region":null,"country":null,"postal_code":null,"line1":null,"line2":null,"zone":9},"images":{"logo":"l","cover":"c"},"emails":["info@acme.example"]`,
+			`"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d",` +
+				`"industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p",` +
+				`"specialties":["a","b"],"m":1},
+			"headquarters":{"city":"Oslo","region":null,"country":null,"postal_code":null,"line1":null,"line2":null,` +
+				`"zone":9},"images":{"logo":"l","cover":"c"},"emails":["info@acme.example"]`,
 		},
 		{"cut specialties", `"profile":{"specialties":` + list(101, `"s#"`) + `}`, `"profile":{"specialties":` +
 			list(100, `"s#"`) + `,"specialties_count":101}`},
@@ -400,9 +494,11 @@ func TestNetworkCompany(t *testing.T) {
 func TestAccountLink(t *testing.T) {
 	b := rowsOf(t,
 		decode(t, record.KindAccountLink,
-			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"network","username":"ann-1"},"source":"bio","observed_at":"2026","confidence":0.5}`),
+			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"network","username":"ann-1"},`+
+				`"source":"bio","observed_at":"2026","confidence":0.5}`),
 		decode(t, record.KindAccountLink,
-			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"microblog","username":"am"},"source":"bio","observed_at":"2026","deleted":true}`),
+			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"microblog","username":"am"},`+
+				`"source":"bio","observed_at":"2026","deleted":true}`),
 	)
 	var got []string
 	for _, l := range lookupRows(b) {
@@ -459,7 +555,8 @@ func FuzzNetworkPerson(f *testing.F) {
 // The fifth list was dropped once.
 func TestCodehostPerson_RemovesOwnAddressesFromTexts(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2026-01-01",
-		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three","school_email":"d@four","additional_emails":["e@five"]}`)
+		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three",`+
+		`"school_email":"d@four","additional_emails":["e@five"]}`)
 	b := rowsOf(t, rec)
 	require.Contains(t, accountIn(answerOf(t, b), ShapeAddon),
 		`"bio":"[e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed] [e-mail removed]"`)

@@ -153,7 +153,8 @@ func (v *versions) add(rec *record.Record) {
 		deleted = 1
 	}
 	revision := uint64(rec.Revision)
-	v.list = append(v.list, [2]uint64{uint64(rec.Version)<<5 | revision>>27, revision<<37 | deleted<<36 | rec.Hash>>28}) //nolint:gosec // versions are positive
+	high := uint64(rec.Version)<<5 | revision>>27 //nolint:gosec // versions are positive
+	v.list = append(v.list, [2]uint64{high, revision<<37 | deleted<<36 | rec.Hash>>28})
 }
 
 func (v *versions) appendTo(dst driver.BatchColumn) error {

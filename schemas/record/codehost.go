@@ -29,7 +29,8 @@ func (p *CodehostPerson) check() *ValidationError {
 // entries.
 func embeddedList(field string, list jsontext.Value) *ValidationError {
 	if kind := list.Kind(); len(list) > 0 && kind != '[' && kind != 'n' {
-		return &ValidationError{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) + " where a list is needed"}
+		return &ValidationError{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) +
+			" where a list is needed"}
 	}
 	return nil
 }

@@ -63,7 +63,10 @@ func cpuTime(b *testing.B) time.Duration {
 func codehostPerson(repos int) []byte {
 	list := make([]string, repos)
 	for i := range list {
-		list[i] = fmt.Sprintf(`{"id":%d,"name":"repo-%d","full_name":"jane/repo-%d","description":"Tools for number %d","language":"Go","stargazers_count":%d,"forks_count":3,"topics":["go","tools"],"created_at":"2019-02-03T04:05:06Z","updated_at":"2026-02-03T04:05:06Z"}`, i, i, i, i, i)
+		list[i] = fmt.Sprintf(`{"id":%d,"name":"repo-%d","full_name":"jane/repo-%d","description":"Tools for number `+
+			`%d","language":"Go","stargazers_count":%d,"forks_count":3,"topics":["go","tools"],`+
+			`"created_at":"2019-02-03T04:05:06Z","updated_at":"2026-02-03T04:05:06Z"}`, i, i, i, i, i)
 	}
-	return []byte(`{"user_id":42,"codehost_username":"jane","last_updated":"2026-03-01T00:00:00Z","full_name":"Jane Doe","repos_complete":true,"repos":[` + strings.Join(list, ",") + `]}`)
+	return []byte(`{"user_id":42,"codehost_username":"jane","last_updated":"2026-03-01T00:00:00Z","full_name":"Jane ` +
+		`Doe","repos_complete":true,"repos":[` + strings.Join(list, ",") + `]}`)
 }

@@ -134,28 +134,35 @@ func decode(t testing.TB, kind record.Kind, raw string) *record.Record {
 
 func TestHashIsOfContent(t *testing.T) {
 	const kind = record.KindNetworkPerson
-	base := decode(t, kind, `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"}}`)
+	base := decode(t, kind, `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],`+
+		`"x":{"k":1,"l":"é"}}`)
 	same := map[string]string{
-		"another version": `{"profile_id":"p","username":"u","last_updated":"2027-03-04","emails":["a","b"],"x":{"k":1,"l":"é"}}`,
-		"another order":   `{"x":{"l":"é","k":1},"emails":["a","b"],"last_updated":"2026","username":"u","profile_id":"p"}`,
+		"another version": `{"profile_id":"p","username":"u","last_updated":"2027-03-04","emails":["a","b"],` +
+			`"x":{"k":1,"l":"é"}}`,
+		"another order": `{"x":{"l":"é","k":1},"emails":["a","b"],"last_updated":"2026","username":"u","profile_id":"p"}`,
 		"white space": " { \"profile_id\" : " +
 			"\"p\",\n\"username\":\"u\",\"last_updated\":\"2026\",\"emails\":[ \"a\" , \"b\" " +
 			"],\t\"x\":{\"k\":1,\"l\":\"é\"} } \n",
-		"another way to write": `{"profile_\u0069d":"p","username":"\u0075","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"\u00e9"}}`,
+		"another way to write": `{"profile_\u0069d":"p","username":"\u0075","last_updated":"2026","emails":["a","b"],` +
+			`"x":{"k":1,"l":"\u00e9"}}`,
 	}
 	for name, raw := range same {
 		require.Equal(t, base.Hash, decode(t, kind, raw).Hash, name)
 	}
 	other := map[string]string{
-		"another value":          `{"profile_id":"p","username":"v","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"}}`,
-		"lists in another order": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["b","a"],"x":{"k":1,"l":"é"}}`,
-		"values swapped":         `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"l":1,"k":"é"}}`,
-		"number as a string":     `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":"1","l":"é"}}`,
-		"one more":               `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"},"y":null}`,
-		"one fewer":              `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1}}`,
-		"nested otherwise":       `{"profile_id":"p","username":"u","last_updated":"2026","emails":[["a","b"]],"x":{"k":1,"l":"é"}}`,
-		"member moved out":       `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1},"l":"é"}`,
-		"version below counts":   `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é","last_updated":"2026"}}`,
+		"another value": `{"profile_id":"p","username":"v","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"}}`,
+		"lists in another order": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["b","a"],` +
+			`"x":{"k":1,"l":"é"}}`,
+		"values swapped": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"l":1,"k":"é"}}`,
+		"number as a string": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],` +
+			`"x":{"k":"1","l":"é"}}`,
+		"one more":  `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"},"y":null}`,
+		"one fewer": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1}}`,
+		"nested otherwise": `{"profile_id":"p","username":"u","last_updated":"2026","emails":[["a","b"]],` +
+			`"x":{"k":1,"l":"é"}}`,
+		"member moved out": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1},"l":"é"}`,
+		"version below counts": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],` +
+			`"x":{"k":1,"l":"é","last_updated":"2026"}}`,
 	}
 	seen := map[uint64]string{base.Hash: "base"}
 	for name, raw := range other {
@@ -241,7 +248,8 @@ func shuffle(t *testing.T, random *rand.Rand, raw []byte) []byte {
 
 func TestDecode_DeletionKeepsIdentityAndVersionOnly(t *testing.T) {
 	r := decode(t, record.KindNetworkPerson,
-		`{"profile_id":"p","emails":["jane@mail.example"],"username":"jane", "deleted":true,"last_updated":"2026","secret":"x","experience":[{"start":"never"}]}`)
+		`{"profile_id":"p","emails":["jane@mail.example"],"username":"jane", "deleted":true,"last_updated":"2026",`+
+			`"secret":"x","experience":[{"start":"never"}]}`)
 	require.True(t, r.Deleted)
 	require.Equal(t, `{"profile_id":"p","deleted":true,"last_updated":"2026"}`, string(r.JSON))
 	require.Equal(t, &record.NetworkPerson{ProfileID: "p", LastUpdated: "2026", Deleted: true}, r.Body)
@@ -249,13 +257,16 @@ func TestDecode_DeletionKeepsIdentityAndVersionOnly(t *testing.T) {
 	require.Equal(t, bare.Hash, r.Hash)
 
 	link := decode(t, record.KindAccountLink,
-		`{"a":{"platform":"network","username":"B"},"b":{"platform":"codehost","username":"a"},"source":"s","observed_at":"2026","deleted":true,"note":1}`)
+		`{"a":{"platform":"network","username":"B"},"b":{"platform":"codehost","username":"a"},"source":"s",`+
+			`"observed_at":"2026","deleted":true,"note":1}`)
 	require.Equal(t, "codehost:a|network:b|s", link.Key)
 	require.NotContains(t, string(link.JSON), "note")
 
 	erasure := decode(t, record.KindErasure,
-		`{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","scope":"all","requested_by":"clerk","note":"file 7","deleted":true}`)
-	require.Equal(t, `{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","requested_by":"clerk","note":"file 7","deleted":true}`, string(erasure.JSON))
+		`{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","scope":"all",`+
+			`"requested_by":"clerk","note":"file 7","deleted":true}`)
+	require.Equal(t, `{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","requested_by":"clerk",`+
+		`"note":"file 7","deleted":true}`, string(erasure.JSON))
 }
 
 func TestKeys(t *testing.T) {
@@ -270,8 +281,10 @@ func TestKeys(t *testing.T) {
 		{record.KindCodehostCommit, `{"user_id":42,"sha":"abc","author_date":"2026"}`, "42/abc"},
 		{record.KindMicroblogPerson, `{"user_id":"99","last_updated":"2026"}`, "99"},
 		{record.KindCodehostList, `{"user_id":42,"list":"commits","last_updated":"2026"}`, "42/commits"},
-		{record.KindAccountLink, `{"a":{"platform":"codehost","username":"@Jane"},"b":{"platform":"network","username":"J%C3%89"},"source":"dir","observed_at":"2026"}`, "codehost:jane|network:jé|dir"},
-		{record.KindAccountLink, `{"a":{"platform":"network","username":"jé"},"b":{"platform":"codehost","username":"jane"},"source":"dir","observed_at":"2026"}`, "codehost:jane|network:jé|dir"},
+		{record.KindAccountLink, `{"a":{"platform":"codehost","username":"@Jane"},"b":{"platform":"network",` +
+			`"username":"J%C3%89"},"source":"dir","observed_at":"2026"}`, "codehost:jane|network:jé|dir"},
+		{record.KindAccountLink, `{"a":{"platform":"network","username":"jé"},"b":{"platform":"codehost",` +
+			`"username":"jane"},"source":"dir","observed_at":"2026"}`, "codehost:jane|network:jé|dir"},
 	} {
 		require.Equal(t, c.key, decode(t, c.kind, c.raw).Key)
 	}
@@ -305,7 +318,8 @@ func TestDecode_AcceptsLargeAndUnusualRecords(t *testing.T) {
 
 func TestNullsInListsCountAsAbsent(t *testing.T) {
 	r := decode(t, record.KindNetworkPerson,
-		`{"profile_id":"p","username":"u","last_updated":"2026","emails":[null,"a@x.example",null],"experience":[null,{"title":"t"}],"skills":[null]}`)
+		`{"profile_id":"p","username":"u","last_updated":"2026","emails":[null,"a@x.example",null],"experience":`+
+			`[null,{"title":"t"}],"skills":[null]}`)
 	p := r.Body.(*record.NetworkPerson)
 	require.Equal(t, []string{"a@x.example"}, p.Emails)
 	require.Equal(t, []record.Position{{Title: "t"}}, p.Experience)
@@ -314,7 +328,8 @@ func TestNullsInListsCountAsAbsent(t *testing.T) {
 
 func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
 	r := decode(t, record.KindNetworkPerson,
-		`{"profile_id":"p","username":"u","last_updated":"2026","location":{},"current_position":{"company":{"name":null}},"experience":[{"title":"t","company":{}},{"location":{}}],"x":{}}`)
+		`{"profile_id":"p","username":"u","last_updated":"2026","location":{},"current_position":{"company":`+
+			`{"name":null}},"experience":[{"title":"t","company":{}},{"location":{}}],"x":{}}`)
 	p := r.Body.(*record.NetworkPerson)
 	require.Nil(t, p.Location)
 	require.Nil(t, p.CurrentPosition)
@@ -325,6 +340,7 @@ func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
 func TestConfidenceMayBeNoneOrFull(t *testing.T) {
 	for _, c := range []string{"0", "1"} {
 		decode(t, record.KindAccountLink,
-			`{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},"source":"s","observed_at":"2026","confidence":`+c+`}`)
+			`{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},"source":"s",`+
+				`"observed_at":"2026","confidence":`+c+`}`)
 	}
 }

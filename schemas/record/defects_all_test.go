@@ -87,7 +87,8 @@ func TestDecode_LimitsReportedErrors(t *testing.T) {
 
 func TestSplit_ReportsAllErrorsOfEntry(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
-		[]byte(`{"user_id":7,"codehost_username":"u","last_updated":"2026","repos":[{"id":1,"updated_at":"2026"},{"name":5}]}`))
+		[]byte(`{"user_id":7,"codehost_username":"u","last_updated":"2026","repos":[{"id":1,"updated_at":"2026"},`+
+			`{"name":5}]}`))
 	require.NoError(t, err)
 	parts, bad := r.SplitEmbedded()
 	require.Len(t, parts, 1)

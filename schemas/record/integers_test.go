@@ -48,7 +48,8 @@ func TestDecode_NormalizesIntegers(t *testing.T) {
 func TestSplit_NormalizesIntegers(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":42.0,"codehost_username":"o","last_updated":"2026-01-01","repos_complete":true,`+
-			`"repos":[{"id":7.0,"name":"a","updated_at":"2026-01-01","stargazers_count":3.0},{"id":8.0,"name":"b","updated_at":"never"}]}`))
+			`"repos":[{"id":7.0,"name":"a","updated_at":"2026-01-01","stargazers_count":3.0},{"id":8.0,"name":"b",`+
+			`"updated_at":"never"}]}`))
 	require.NoError(t, err)
 	parts, rejected := r.SplitEmbedded()
 	require.Len(t, rejected, 1)

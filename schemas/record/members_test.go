@@ -17,7 +17,8 @@ func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 	}{
 		{
 			name: "at the top", kind: record.KindNetworkPerson,
-			raw:  `{"profile_id":"p_1","last_updated":"2026","username":"ada","fullname":"Ada","languages":[{"language":"English"}]}`,
+			raw: `{"profile_id":"p_1","last_updated":"2026","username":"ada","fullname":"Ada",` +
+				`"languages":[{"language":"English"}]}`,
 			want: []string{"fullname"},
 		},
 		{
@@ -34,18 +35,21 @@ func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 		},
 		{
 			name: "escaped, and with white space", kind: record.KindNetworkPerson,
-			raw:  `{ "profile_id" : "p_1", "last_updated":"2026","username":"ada", "full\u005fname":"Ada", "f\u00fcll\"name" : [ 1, "}" ] }`,
+			raw: `{ "profile_id" : "p_1", "last_updated":"2026","username":"ada", "full\u005fname":"Ada", ` +
+				`"f\u00fcll\"name" : [ 1, "}" ] }`,
 			want: []string{`füll"name`},
 		},
 		{
 			name: "of lists that are split off, and of those that hold anything", kind: record.KindCodehostPerson,
 			raw: `{"user_id":1,"last_updated":"2026","codehost_username":"ada","starred_repos":[{"any":1}],` +
-				`"repos":[{"id":1,"updated_at":"2026","stars":7}],"commits":[{"sha":"a","author_date":"2026","repo":{"full_name":"a/b","fork":true}}]}`,
+				`"repos":[{"id":1,"updated_at":"2026","stars":7}],"commits":[{"sha":"a","author_date":"2026",` +
+				`"repo":{"full_name":"a/b","fork":true}}]}`,
 			want: []string{"repos[].stars", "commits[].repo.fork"},
 		},
 		{
 			name: "of the accounts of a link", kind: record.KindAccountLink,
-			raw:  `{"a":{"platform":"codehost","username":"x","url":"u"},"b":{"platform":"network","username":"y"},"source":"s","observed_at":"2026"}`,
+			raw: `{"a":{"platform":"codehost","username":"x","url":"u"},"b":{"platform":"network","username":"y"},` +
+				`"source":"s","observed_at":"2026"}`,
 			want: []string{"a.url"},
 		},
 		{
@@ -55,7 +59,8 @@ func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 		},
 		{
 			name: "none where an object is null or empty", kind: record.KindNetworkPerson,
-			raw: `{"profile_id":"p_1","last_updated":"2026","username":"ada","location":null,"experience":[null,{}],"education":[]}`,
+			raw: `{"profile_id":"p_1","last_updated":"2026","username":"ada","location":null,"experience":[null,` +
+				`{}],"education":[]}`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

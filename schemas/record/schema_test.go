@@ -23,7 +23,8 @@ var update = flag.Bool("update", false, "write golden files anew")
 // apart: this file is their generator (go test ./record -run Schemas -update).
 
 const (
-	datePattern = `^[0-9]{4}(-[0-9]{2})?$|^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ]([01][0-9]|2[0-3])(:?[0-5][0-9](:?([0-5][0-9]|60)([.,][0-9]+)?)?)?` +
+	datePattern = `^[0-9]{4}(-[0-9]{2})?$|^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ` +
+		`]([01][0-9]|2[0-3])(:?[0-5][0-9](:?([0-5][0-9]|60)([.,][0-9]+)?)?)?` +
 		`( ?([Zz]|UTC|GMT|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9](:?[0-5][0-9])?)?( [A-Z]{1,5})?))?)?$`
 	versionText = "Version: a year, a month, a day or a timestamp (ISO 8601). The newest version of an " +
 		"identity wins."

@@ -56,7 +56,8 @@ func TestSplit_RejectsEntriesWithPath(t *testing.T) {
 		{"id":1,"updated_at":"2025"},{"id":2},{"id":"3","updated_at":"2025"},{"id":4,"updated_at":"soon"},5,
 		{"id":6,"updated_at":"2025","topics":[1]},{"id":7,"updated_at":"2025","created_at":"x"},["id"]
 	],"commits":[{"sha":"","author_date":"2025"},{"sha":"a"},{"sha":"b","author_date":"2025","repo":"x"},
-		{"sha":"c","author_date":"2025","user_id":"42"},{"sha":"d","author_date":"2025","user_id":1.5},{"user_id":[],"sha":"e","author_date":"2025"}]}`)
+		{"sha":"c","author_date":"2025","user_id":"42"},{"sha":"d","author_date":"2025","user_id":1.5},{"user_id":[],`+
+		`"sha":"e","author_date":"2025"}]}`)
 	parts, rejected := r.SplitEmbedded()
 	require.Len(t, parts, 1)
 	require.Equal(t, []string{
@@ -86,8 +87,10 @@ func TestSplitCompleteLists(t *testing.T) {
 		items           []string
 		rejected        []string
 	}{
-		{name: "complete", raw: `"repos_complete":true,"repos":[{"id":10,"updated_at":"2025"},{"id":9,"updated_at":"2025"}]}`, list: "repos", items: []string{"10", "9"}},
-		{name: "twice the same", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":9,"updated_at":"2026"}]}`, list: "repos", items: []string{"9"}},
+		{name: "complete", raw: `"repos_complete":true,"repos":[{"id":10,"updated_at":"2025"},{"id":9,` +
+			`"updated_at":"2025"}]}`, list: "repos", items: []string{"10", "9"}},
+		{name: "twice the same", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":9,` +
+			`"updated_at":"2026"}]}`, list: "repos", items: []string{"9"}},
 		{name: "none", raw: `"repos_complete":true,"repos":[]}`, list: "repos"},
 		{name: "commits", raw: `"commits_complete":true,"commits":[{"sha":"b","author_date":"2025"}]}`, list: "commits",
 			items: []string{"b"}},

@@ -118,19 +118,23 @@ func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 
 // Dates of known fields are normalized at any depth.
 func TestDecode_NormalizesDates(t *testing.T) {
-	raw := `{"profile_id":"p","username":"u","last_updated":"2024-01-02 13:05:00.123456+00","x":{"at":"2024-01-02 10:00"},` +
+	raw := `{"profile_id":"p","username":"u","last_updated":"2024-01-02 13:05:00.123456+00",` +
+		`"x":{"at":"2024-01-02 10:00"},` +
 		`"experience":[{"start":"2019-05","end":"2020-06-01 08:00:00"}],"education":[{"start":"2020-06-01T08:00+0200"}]}`
 	r, err := record.Decode(record.KindNetworkPerson, []byte(raw))
 	require.NoError(t, err)
-	require.Equal(t, `{"profile_id":"p","username":"u","last_updated":"2024-01-02T13:05:00.123456Z","x":{"at":"2024-01-02 10:00"},`+
-		`"experience":[{"start":"2019-05","end":"2020-06-01T08:00:00Z"}],"education":[{"start":"2020-06-01T08:00:00+02:00"}]}`, string(r.JSON))
+	require.Equal(t, `{"profile_id":"p","username":"u","last_updated":"2024-01-02T13:05:00.123456Z",`+
+		`"x":{"at":"2024-01-02 10:00"},`+
+		`"experience":[{"start":"2019-05","end":"2020-06-01T08:00:00Z"}],`+
+		`"education":[{"start":"2020-06-01T08:00:00+02:00"}]}`, string(r.JSON))
 	require.Equal(t, "2024-01-02T13:05:00.123456Z", r.VersionText)
 	again, err := record.Decode(record.KindNetworkPerson, r.JSON)
 	require.NoError(t, err)
 	require.Equal(t, r, again)
 
 	repo, err := record.Decode(record.KindCodehostPerson,
-		[]byte(`{"user_id":1,"codehost_username":"u","last_updated":"2024","repos":[{"id":2,"updated_at":"2024-01-02 13:05"}]}`))
+		[]byte(`{"user_id":1,"codehost_username":"u","last_updated":"2024","repos":[{"id":2,`+
+			`"updated_at":"2024-01-02 13:05"}]}`))
 	require.NoError(t, err)
 	parts, bad := repo.SplitEmbedded()
 	require.Empty(t, bad)

@@ -20,7 +20,7 @@ func FileName(kind string) string { return kind + ".ndjson" }
 // there are no new files, and files of an earlier run are unchanged.
 func WriteFiles(ctx context.Context, dir string, o Options, progress func(done, total int)) (sum Summary, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return Summary{}, fmt.Errorf("create directory for the world: %w", err)
+		return Summary{}, fmt.Errorf("create the sample data directory: %w", err)
 	}
 	s := &fileSink{files: map[string]*outFile{}, sum: Summary{People: o.People, Records: map[string]int{}}}
 	defer func() {

@@ -43,17 +43,17 @@ const MaxPeople = 100_000_000
 
 func (o Options) withDefaults() (Options, error) {
 	if o.People < 1 || o.People > MaxPeople {
-		return o, errors.New("world: People must be between 1 and 100,000,000")
+		return o, errors.New("sampledata: People must be between 1 and 100,000,000")
 	}
 	if o.AccountLinks < 0 || o.JoinedLinks < 0 {
-		return o, errors.New("world: AccountLinks and JoinedLinks must not be negative")
+		return o, errors.New("sampledata: AccountLinks and JoinedLinks must not be negative")
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
 	}
 	o.Now = o.Now.UTC().Truncate(time.Second)
 	if o.Now.Year() < 2020 {
-		return o, errors.New("world: Now must be 2020 or later")
+		return o, errors.New("sampledata: Now must be 2020 or later")
 	}
 	return o, nil
 }

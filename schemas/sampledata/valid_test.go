@@ -33,10 +33,12 @@ func fieldTypes() map[string]string {
 			microblog_username tagline industry company_size website phone region postal_code line1 line2 logo cover network_slug
 			network_id avatar_url bio blog school_email personal_website sha message author_name author_email author_login
 			account_type type label timezone source platform`,
-		"integer": `connections followers following employees founded public_repos public_gists stargazers_count forks_count id`,
+		"integer": `connections followers following employees founded public_repos public_gists ` +
+			`stargazers_count forks_count id`,
 		"number":  `latitude longitude confidence`,
 		"boolean": `current hireable deleted repos_complete commits_complete fork archived`,
-		"array": `experience education certifications languages skills degrees majors minors emails social_accounts specialties
+		"array": `experience education certifications languages skills degrees majors minors emails ` +
+			`social_accounts specialties
 			repos commits topics additional_emails starred_repos follower_accounts followed_accounts`,
 		"object": `current_position school location_canonical profile headquarters images repo a b`,
 		"time":   `created_at updated_at last_updated author_date observed_at`,

@@ -21,7 +21,9 @@ func BenchmarkRecord(b *testing.B) {
 	for i := range records {
 		var err error
 		records[i], err = record.Decode(record.KindNetworkPerson,
-			fmt.Appendf(nil, `{"profile_id":"28bjj84j%d","username":"ada-lovelace-%d","full_name":"Ada Lovelace","headline":"Engineer","emails":["ada%d@example.com","ada.lovelace%d@example.org"],"last_updated":"2026-01-02"}`, i, i, i, i))
+			fmt.Appendf(nil, `{"profile_id":"28bjj84j%d","username":"ada-lovelace-%d","full_name":"Ada Lovelace",`+
+				`"headline":"Engineer","emails":["ada%d@example.com","ada.lovelace%d@example.org"],`+
+				`"last_updated":"2026-01-02"}`, i, i, i, i))
 		require.NoError(b, err)
 	}
 	for _, c := range []struct {
@@ -85,7 +87,8 @@ func BenchmarkDocument(b *testing.B) {
 	set := suppress.NewSet(suppress.NoKey())
 	put(b, set, suppress.Email, "ada@example.com", suppress.Entry{})
 	for name, text := range map[string]string{
-		"person":    `{"full_name":"Bob Byte","emails":["bob@example.com"],"summary":"Engineer at Acme. Write to bob.byte@example.org or see https://network.example/in/bob"},`,
+		"person": `{"full_name":"Bob Byte","emails":["bob@example.com"],"summary":"Engineer at Acme. Write to ` +
+			`bob.byte@example.org or see https://network.example/in/bob"},`,
 		"addresses": `"a@b",`, "marks": `"b*é*a@é.b*c",`, "foreign": `"邮a@b请",`, "at": `"@@@@@@@@",`,
 		"domains": `"é@é",`,
 	} {

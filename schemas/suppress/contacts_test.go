@@ -24,19 +24,23 @@ func TestSet_FindsAddressesInUnknownFields(t *testing.T) {
 		{record.KindNetworkPerson,
 			`{"profile_id":"p1","username":"a","work_email":"ada@example.com","last_updated":"2026"}`, true},
 		{record.KindNetworkPerson,
-			`{"profile_id":"p1","username":"a","emails":["b@example.com"],"contact":{"EMAILS":[{"value":"ada@example.com"}]},"last_updated":"2026"}`, true},
+			`{"profile_id":"p1","username":"a","emails":["b@example.com"],"contact":{"EMAILS":` +
+				`[{"value":"ada@example.com"}]},"last_updated":"2026"}`, true},
 		{record.KindNetworkPerson,
 			`{"profile_id":"p1","username":"a","work_e\u006dail":"ada@example.com","last_updated":"2026"}`, true},
 		{record.KindNetworkPerson,
-			`{"profile_id":"p1","username":"a","experience":[{"title":"x","company_email":"ada@example.com"}],"last_updated":"2026"}`, true},
+			`{"profile_id":"p1","username":"a","experience":[{"title":"x","company_email":"ada@example.com"}],` +
+				`"last_updated":"2026"}`, true},
 		{record.KindNetworkPerson,
-			`{"profile_id":"p1","username":"a","experience":[{"title":"x","location":{"email":"ada@example.com"}}],"last_updated":"2026"}`, true},
+			`{"profile_id":"p1","username":"a","experience":[{"title":"x","location":{"email":"ada@example.com"}}],` +
+				`"last_updated":"2026"}`, true},
 		{record.KindMicroblogPerson, `{"user_id":"m1","username":"a","email":"ada@example.com","last_updated":"2026"}`,
 			true},
 		{record.KindNetworkPerson,
 			`{"profile_id":"p1","username":"a","summary":"write to ada@example.com","last_updated":"2026"}`, false},
 		{record.KindCodehostPerson,
-			`{"user_id":1,"codehost_username":"a","follower_accounts":[{"login":"ada","email":"ada@example.com"}],"last_updated":"2026"}`, false},
+			`{"user_id":1,"codehost_username":"a","follower_accounts":[{"login":"ada","email":"ada@example.com"}],` +
+				`"last_updated":"2026"}`, false},
 	} {
 		r := decode(t, c.kind, c.raw)
 		_, hit := s.Record(r)

@@ -83,9 +83,12 @@ func TestDropForms(t *testing.T) {
 
 // Every list suppresses the record that has its identifier, and no other.
 func TestDrop_ListSuppressesItsRecordOnly(t *testing.T) {
-	raw := `{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson","last_updated":"2026","emails":["d@example.com"],` +
-		`"date_of_birth":"1985-07-04","location":{"city":"West Covina","postal_code":"91790-1111"},"mobile":["+84(90)123 4567"],` +
-		`"vin":"1HGCM82633A004352","idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab","tv_id":"SmartTV_9F8E7D6C","experience":[{"company":{"phone":"5551273811"}}]}`
+	raw := `{"profile_id":"p1","username":"danielle","first_name":"Danielle","last_name":"Johnson",` +
+		`"last_updated":"2026","emails":["d@example.com"],` +
+		`"date_of_birth":"1985-07-04","location":{"city":"West Covina","postal_code":"91790-1111"},` +
+		`"mobile":["+84(90)123 4567"],` +
+		`"vin":"1HGCM82633A004352","idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab","tv_id":"SmartTV_9F8E7D6C",` +
+		`"experience":[{"company":{"phone":"5551273811"}}]}`
 	danielle, other := decode(t, record.KindNetworkPerson, raw), decode(t, record.KindNetworkPerson, networkAda)
 	for typ, sum := range map[suppress.Type][sha256.Size]byte{
 		suppress.Email:     suppress.Sum("d@example.com"),
@@ -115,28 +118,32 @@ func TestDrop_ListSuppressesItsRecordOnly(t *testing.T) {
 }
 
 func FuzzDropValues(f *testing.F) {
-	f.Add([]byte(`{"first_name":"a","last_name":["b"],"dob":"1985-07-04","addresses":[{"zip":"1"},[2]],"phones":[1,{"x":2}]}`))
+	f.Add([]byte(`{"first_name":"a","last_name":["b"],"dob":"1985-07-04","addresses":[{"zip":"1"},` +
+		`[2]],"phones":[1,{"x":2}]}`))
 	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.DropValues(raw) })
 }
 
 // Everything that DropValues finds in a record is also found by a set, although only records with matching
 // fields are parsed for it.
 func TestDropValues_AreFoundBySet(t *testing.T) {
-	const network, codehost = `{"profile_id":"p1","username":"ada","first_name":"Ada","last_name":"Lovelace","last_updated":"2026-11-20"`, `{"user_id":7,"codehost_username":"ada","last_updated":"2026-11-20"`
+	const network, codehost = `{"profile_id":"p1","username":"ada","first_name":"Ada","last_name":"Lovelace",` +
+		`"last_updated":"2026-11-20"`, `{"user_id":7,"codehost_username":"ada","last_updated":"2026-11-20"`
 	for raw, kind := range map[string]record.Kind{
-		network + `,"home_Phone":"+1 415 555 9317"}`:                                                  record.KindNetworkPerson,
-		network + `,"ph\u006fne":"+1 415 555 9317"}`:                                                  record.KindNetworkPerson,
-		network + `,"location":{"city":"London","phone":["4155559317"]}}`:                             record.KindNetworkPerson,
-		network + `,"address":{"location":{"phone":4155559317}}}`:                                     record.KindNetworkPerson,
-		network + `,"DOB":"1815-12-10","zip":"91790"}`:                                                record.KindNetworkPerson,
-		network + `,"birthday":"1815-12-10","location":{"postal_code":"91790"}}`:                      record.KindNetworkPerson,
-		network + `,"vins":["1HGCM82633A004352"]}`:                                                    record.KindNetworkPerson,
-		network + `,"idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}`:                                   record.KindNetworkPerson,
-		network + `,"maids":["a3f1c2d4-5678-90ab-cdef-1234567890ab"]}`:                                record.KindNetworkPerson,
-		network + `,"tv_id":"SmartTV_9F8E7D6C"}`:                                                      record.KindNetworkPerson,
-		codehost + `,"mobile":"+1 415 555 9317"}`:                                                     record.KindCodehostPerson,
-		codehost + `,"location_canonical":{"advertising_id":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}}`: record.KindCodehostPerson,
-		`{"user_id":"7","username":"ada","last_updated":"2026-11-20","ctv_id":"SmartTV_9F8E7D6C"}`:    record.KindMicroblogPerson,
+		network + `,"home_Phone":"+1 415 555 9317"}`:                             record.KindNetworkPerson,
+		network + `,"ph\u006fne":"+1 415 555 9317"}`:                             record.KindNetworkPerson,
+		network + `,"location":{"city":"London","phone":["4155559317"]}}`:        record.KindNetworkPerson,
+		network + `,"address":{"location":{"phone":4155559317}}}`:                record.KindNetworkPerson,
+		network + `,"DOB":"1815-12-10","zip":"91790"}`:                           record.KindNetworkPerson,
+		network + `,"birthday":"1815-12-10","location":{"postal_code":"91790"}}`: record.KindNetworkPerson,
+		network + `,"vins":["1HGCM82633A004352"]}`:                               record.KindNetworkPerson,
+		network + `,"idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}`:              record.KindNetworkPerson,
+		network + `,"maids":["a3f1c2d4-5678-90ab-cdef-1234567890ab"]}`:           record.KindNetworkPerson,
+		network + `,"tv_id":"SmartTV_9F8E7D6C"}`:                                 record.KindNetworkPerson,
+		codehost + `,"mobile":"+1 415 555 9317"}`:                                record.KindCodehostPerson,
+		codehost +
+			`,"location_canonical":{"advertising_id":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}}`: record.KindCodehostPerson,
+		`{"user_id":"7","username":"ada","last_updated":"2026-11-20",` +
+			`"ctv_id":"SmartTV_9F8E7D6C"}`: record.KindMicroblogPerson,
 	} {
 		r, err := record.Decode(kind, []byte(raw))
 		require.NoError(t, err, raw)

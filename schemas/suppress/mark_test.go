@@ -62,7 +62,8 @@ func TestEntry_WithoutMarkIsValid(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
 	require.NoError(t, s.Apply([]byte(s.Key().Of(suppress.Email, "ada@example.com").String()),
-		fmt.Appendf(nil, `{"type":"email","scope":"all","requested_at":"2026-11-20T10:00:00Z","request_id":"er_1","key":%q}`, s.Key().ID())))
+		fmt.Appendf(nil, `{"type":"email","scope":"all","requested_at":"2026-11-20T10:00:00Z","request_id":"er_1",`+
+			`"key":%q}`, s.Key().ID())))
 	for address, want := range map[string]bool{"ada@example.com": true, "bob@example.com": true,
 		"eve@example.com": false} {
 		require.Equal(t, want, s.Author(address), address)

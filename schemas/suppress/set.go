@@ -49,7 +49,7 @@ func (e *Entry) Derived() bool { return e.From != "" }
 // ErrOtherKey means that an entry was made with another root secret, so the people whom it suppresses cannot
 // be recognized.
 var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or " +
-	"secret.key in the data folder): start with that one, or erased people would come back; `muster erase foreign` " +
+	"secret.key in the data folder): start with that one, or erased people would come back; `muster erase keys` " +
 	"shows what was made with which")
 
 // Set is the suppression set.

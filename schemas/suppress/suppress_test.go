@@ -101,7 +101,8 @@ func decode(t testing.TB, kind record.Kind, raw string) *record.Record {
 }
 
 const (
-	networkAda  = `{"profile_id":"p1","username":"ada-l","emails":["Ada@Example.com"],"mobile_phone":"415-555-0100","last_updated":"2026"}`
+	networkAda = `{"profile_id":"p1","username":"ada-l","emails":["Ada@Example.com"],"mobile_phone":"415-555-0100",` +
+		`"last_updated":"2026"}`
 	codehostAda = `{"user_id":42,"codehost_username":"Ada","personal_email":"ada@example.com","last_updated":"2026"}`
 )
 
@@ -114,7 +115,8 @@ func TestRules(t *testing.T) {
 			`{"user_id":7,"sha":"a","author_email":"ADA@example.com","author_date":"2026"}`),
 		"microblog": decode(t, record.KindMicroblogPerson, `{"user_id":"m1","username":"ada_m","last_updated":"2026"}`),
 		"link": decode(t, record.KindAccountLink,
-			`{"a":{"platform":"codehost","username":"ada"},"b":{"platform":"network","username":"someone"},"source":"s","observed_at":"2026"}`),
+			`{"a":{"platform":"codehost","username":"ada"},"b":{"platform":"network","username":"someone"},`+
+				`"source":"s","observed_at":"2026"}`),
 		"company": decode(t, record.KindNetworkCompany,
 			`{"company_id":"p1","network_slug":"ada-l","last_updated":"2026"}`),
 		"withdrawn": decode(t, record.KindNetworkPerson, `{"profile_id":"p1","deleted":true,"last_updated":"2026"}`),

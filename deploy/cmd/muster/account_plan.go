@@ -238,13 +238,13 @@ or the whole key.`,
 }
 
 func (c *command) accountReconcile() *cobra.Command {
-	var period, organization, seenPath string
+	var period, organization, observedPath string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "reconcile",
 		Short: "Compare ledger, read model and responses",
 		Long: `Reads the ledger of a month from its beginning and compares it with the read model, call by call.
-With --seen it also compares what callers received: a file of JSON lines {"request_id": "...", "credits": 1}
+With --observed it also compares what callers received: a file of JSON lines {"request_id": "...", "credits": 1}
 with the X-Request-Id and X-Credits-Charged of their responses.
 
 It waits until earlier calls are in both, like "muster status --wait". If --timeout passes first, it prints a warning
@@ -254,7 +254,7 @@ Exit status: 0 all agree, or differ only in favor of callers; 1 they differ; 2 t
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			seen, err := readSeen(seenPath)
+			seen, err := readSeen(observedPath)
 			if err != nil {
 				return err
 			}
@@ -287,7 +287,7 @@ Exit status: 0 all agree, or differ only in favor of callers; 1 they differ; 2 t
 	}
 	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month in UTC, such as 2026-11")
 	cmd.Flags().StringVar(&organization, "organization", "", "ID or name of the organization to compare (default: all)")
-	cmd.Flags().StringVar(&seenPath, "seen", "", "file of the credits that callers received")
+	cmd.Flags().StringVar(&observedPath, "observed", "", "file of the credits that callers received")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
 		"maximum time to wait for calls that are not projected yet")
 	addJSONFlag(cmd)

@@ -272,7 +272,7 @@ func (c *command) importErasures(ctx context.Context, dir string, known []erasur
 			return 0,
 				fmt.Errorf(
 					"restore: some erasures since the backup have the key of another root secret: list and remove "+
-						"mistaken ones with `muster erase foreign`, or pass the right file with --erasures: %w", err)
+						"mistaken ones with `muster erase keys`, or pass the right file with --erasures: %w", err)
 		}
 		if err != nil {
 			return 0, err

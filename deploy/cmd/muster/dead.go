@@ -9,14 +9,14 @@ import (
 func (c *command) deadCommand() *cobra.Command {
 	const noun = "dead letters"
 	cmd := &cobra.Command{
-		Use:   "dead",
+		Use:   "dlq",
 		Short: "Inspect and resubmit dead letters",
 		Long: `A message that a handler failed to process repeatedly, because of the message itself, is kept for 30
 days on the topic muster.dead.<service>.<handler>.v1, unchanged, with the reason and the number of attempts. An
 unavailable store or provider never causes a dead letter.`,
-		Example: `  muster dead list --summary
-  muster dead show discovery-worker.score:0-7
-  muster dead resubmit --handler discovery-worker.score --since 24h`,
+		Example: `  muster dlq list --summary
+  muster dlq show discovery-worker.score:0-7
+  muster dlq resubmit --handler discovery-worker.score --since 24h`,
 		GroupID: "data",
 		Args:    cobra.NoArgs,
 	}

@@ -110,7 +110,7 @@ To erase many people: "muster ingest erasure FILE", or POST /ingest/v1/erasure.
 Exit status: 0 the person is no longer shown; 1 accepted, but not in force within --timeout, or an identifier is
 not suppressed; 2 not accepted.`,
 		Example: `  muster erase email=ada@example.com
-  muster erase network_username=ada-l codehost_username=ada user_id=42 --by "Ada L., by letter" --note "case 17"
+  muster erase network_username=ada-l codehost_username=ada user_id=42 --requested-by "Ada L., by letter" --reference "case 17"
   muster erase email=sha256:63c1dd951ffedf6f7fd968ad4efa39b8ed584f162f46e715114ee184f8de9201
   muster erase codehost_username=ada --scope codehost
   muster erase list
@@ -161,8 +161,8 @@ not suppressed; 2 not accepted.`,
 	cmd.Flags().StringVar(&order.Scope, "scope", "all", "records to erase: all, codehost or network")
 	cmd.Flags().StringVar(&order.RequestedAt, "requested-at", "",
 		"time of the request, as a date or an RFC 3339 time (default: now)")
-	cmd.Flags().StringVar(&order.RequestedBy, "by", "", "requester (default: the operator's user name)")
-	cmd.Flags().StringVar(&order.Note, "note", "", "reference of the request; it is stored, so without personal data")
+	cmd.Flags().StringVar(&order.RequestedBy, "requested-by", "", "requester (default: the operator's user name)")
+	cmd.Flags().StringVar(&order.Note, "reference", "", "reference of the request; it is stored, so without personal data")
 	cmd.Flags().BoolVar(&order.Urgent, "now", false,
 		"delete stored data immediately, not within a day; rewrites all tables that contain it")
 	cmd.Flags().DurationVar(&wait, "timeout", time.Minute,
@@ -173,9 +173,9 @@ not suppressed; 2 not accepted.`,
 	return cmd
 }
 
-// addWithinFlag adds --erase-within, the maximum time that deleted data stays on disk.
+// addWithinFlag adds --erasure-deadline, the maximum time that deleted data stays on disk.
 func addWithinFlag(flags *pflag.FlagSet, within *time.Duration) {
-	flags.DurationVar(within, "erase-within", 24*time.Hour,
+	flags.DurationVar(within, "erasure-deadline", 24*time.Hour,
 		"maximum time that erased data stays on disk, hidden (min 1m); tables are rewritten after a quarter of it, or "+
 			"immediately if it is short; logs keep IDs a minute longer")
 }
@@ -392,8 +392,8 @@ Exit status: 0 no longer suppressed; 1 none of the identifiers is suppressed, or
 			})
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "requester (default: the operator's user name)")
-	cmd.Flags().StringVar(&note, "note", "", "reason, for the log")
+	cmd.Flags().StringVar(&by, "requested-by", "", "requester (default: the operator's user name)")
+	cmd.Flags().StringVar(&note, "reference", "", "reason, for the log")
 	addJSONFlag(cmd)
 	return cmd
 }

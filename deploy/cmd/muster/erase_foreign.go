@@ -20,25 +20,25 @@ import (
 func (c *command) eraseForeign() *cobra.Command {
 	var remove, keep string
 	cmd := &cobra.Command{
-		Use:   "foreign",
+		Use:   "keys",
 		Short: "List the keys of erasures, and remove those of a wrong one",
 		Long: `An erasure that was requested with a root secret other than the instance's stops every service, and
 prevents its start. This command lists the keys of all erasures; "this" is the key of MUSTER_SECRET_KEY, or of
 secret.key in the data directory. --remove deletes the entries of a wrong key after writing them to the file of
---keep. They are not in force: repeat their requests with the right root secret. For the steps see
+--save-removed. They are not in force: repeat their requests with the right root secret. For the steps see
 deploy/docs/erasure.md, "Root key mismatch".
 
 Without KAFKA_BROKERS it works in the data directory of a stopped "muster up".
 
 Exit status: 0 all entries have this key, or those of the other key were removed; 1 there are entries of another key;
 2 it failed.`,
-		Example: `  muster erase foreign
-  muster erase foreign --remove 5f0c2a91 --keep foreign.ndjson`,
+		Example: `  muster erase keys
+  muster erase keys --remove 5f0c2a91 --save-removed foreign.ndjson`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (remove == "") != (keep == "") {
 				return errors.New(
-					"--remove and --keep are required together: removed entries are written to the file first")
+					"--remove and --save-removed are required together: removed entries are written to the file first")
 			}
 			secret, err := c.rootSecret()
 			if err != nil {
@@ -71,7 +71,7 @@ Exit status: 0 all entries have this key, or those of the other key were removed
 		},
 	}
 	cmd.Flags().StringVar(&remove, "remove", "", "ID of the key whose entries to remove")
-	cmd.Flags().StringVar(&keep, "keep", "",
+	cmd.Flags().StringVar(&keep, "save-removed", "",
 		"output file for removed entries, in the format of `muster backup erasures`")
 	addJSONFlag(cmd)
 	return cmd
@@ -91,7 +91,7 @@ func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.
 			"the data directory %s has no log of an embedded broker (for an external Kafka, set KAFKA_BROKERS): %w",
 			c.dataDir, err)
 	}
-	release, err := lockDataDir(ctx, c.dataDir, "muster erase foreign", 10*time.Second)
+	release, err := lockDataDir(ctx, c.dataDir, "muster erase keys", 10*time.Second)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestCommands_CreateNoRootSecret(t *testing.T) {
 	for _, args := range [][]string{
 		{"erase", "--timeout", "0", "email=ada@example.com"}, {"ingest", "erasure", orders},
 		{"subject", "show", "email=ada@example.com"},
-		{"webhook", "secret", "create", id}, {"erase", "foreign"}, {"run", "projector"},
+		{"webhook", "secret", "create", id}, {"erase", "keys"}, {"run", "projector"},
 	} {
 		_, errors := c.run(2, args...)
 		require.Contains(t, errors, "MUSTER_SECRET_KEY is not set", args)
@@ -90,9 +90,9 @@ func TestCommands_RejectAnotherRootSecret(t *testing.T) {
 		require.Contains(t, errors, "another root secret", args)
 	}
 	require.EqualValues(t, 1, stored(t, right, event.TopicErasure), "owner entries")
-	wrong.run(1, "erase", "foreign")
+	wrong.run(1, "erase", "keys")
 	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
-	right.run(0, "erase", "foreign")
+	right.run(0, "erase", "keys")
 	require.Empty(t, ended, "the service keeps running")
 }
 
@@ -104,17 +104,17 @@ func TestEraseForeign_RemovesEntriesOfAnotherKey(t *testing.T) {
 	_, ended := startFollower(t, right)
 	require.ErrorIs(t, <-ended, suppress.ErrOtherKey)
 
-	out, errors := right.run(1, "erase", "foreign", "--json")
+	out, errors := right.run(1, "erase", "keys", "--json")
 	require.Contains(t, errors, "another root secret")
 	keys := parsed[[]erasure.KeyUse](t, out)
 	require.Len(t, keys, 1)
 	require.Equal(t, 2, keys[0].Entries)
 	require.Len(t, keys[0].Requests, 1)
 	kept := filepath.Join(t.TempDir(), "foreign.ndjson")
-	_, errors = wrong.run(2, "erase", "foreign", "--remove", keys[0].ID, "--keep", kept)
+	_, errors = wrong.run(2, "erase", "keys", "--remove", keys[0].ID, "--save-removed", kept)
 	require.Contains(t, errors, "is the key of the present root secret")
 	require.NoFileExists(t, kept)
-	right.run(0, "erase", "foreign", "--remove", keys[0].ID, "--keep", kept)
+	right.run(0, "erase", "keys", "--remove", keys[0].ID, "--save-removed", kept)
 	raw, err := os.ReadFile(kept)
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(string(raw), "\n"))
@@ -123,7 +123,7 @@ func TestEraseForeign_RemovesEntriesOfAnotherKey(t *testing.T) {
 	polltest.Until(t, time.Minute, f.Set().HasOwner)
 	require.Empty(t, ended, "it starts before the log is compacted")
 	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
-	out, _ = right.run(0, "erase", "foreign")
+	out, _ = right.run(0, "erase", "keys")
 	require.Contains(t, out, "this")
 	file := filepath.Join(t.TempDir(), "erasures.ndjson")
 	out, _ = right.run(0, "backup", "erasures", file)
@@ -133,14 +133,14 @@ func TestEraseForeign_RemovesEntriesOfAnotherKey(t *testing.T) {
 func TestEraseForeign_WorksInAStoppedDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	right := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, service.SecretEnv: strings.Repeat("s", 64)}}
-	_, errors := right.run(2, "erase", "foreign")
+	_, errors := right.run(2, "erase", "keys")
 	require.Contains(t, errors, "has no log of an embedded broker")
 	withEmbeddedBroker(t, dir, func(cfg bus.Config) {
 		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase",
 			"--timeout", "0", "user_id=1")
 	})
-	out, _ := right.run(1, "erase", "foreign", "--json")
+	out, _ := right.run(1, "erase", "keys", "--json")
 	id := parsed[[]erasure.KeyUse](t, out)[0].ID
-	right.run(0, "erase", "foreign", "--remove", id, "--keep", filepath.Join(t.TempDir(), "foreign.ndjson"))
-	right.run(0, "erase", "foreign")
+	right.run(0, "erase", "keys", "--remove", id, "--save-removed", filepath.Join(t.TempDir(), "foreign.ndjson"))
+	right.run(0, "erase", "keys")
 }

@@ -21,7 +21,7 @@ func (c *command) eraseImport() *cobra.Command {
 	var exempt, responses string
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:   "import FILE...",
+		Use:   "import-drop FILE...",
 		Short: "Import California deletion lists (DROP)",
 		Long: `Reads the response of the platform's GET /data/download, a ZIP file or its CSV files
 (` + strings.Join(suppress.DropLists(), ", ") + ` and Removed), matches each row to people,
@@ -34,8 +34,8 @@ identifier: all opted out), 5 (not found) or 2 (exempt, by --exempt). Running th
 twice and writes the same files. deploy/docs/erasure.md lists the fields of records that are compared.
 
 Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 failed.`,
-		Example: `  muster erase import 20260312_4821_DROP.zip --response responses/
-  muster erase import 20260312_4821_Email.csv --dry-run`,
+		Example: `  muster erase import-drop 20260312_4821_DROP.zip --response responses/
+  muster erase import-drop 20260312_4821_Email.csv --dry-run`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lists, err := erasure.ReadLists(args)
@@ -72,7 +72,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 	}
 	cmd.Flags().StringVar(&responses, "response", "", "output directory of the responses")
 	cmd.Flags().StringVar(&exempt, "exempt", "", "file with the IDs of exempt rows, one per line")
-	cmd.Flags().StringVar(&opts.By, "by", "", "requester, for the log (default: the operator's user name)")
+	cmd.Flags().StringVar(&opts.By, "requested-by", "", "requester, for the log (default: the operator's user name)")
 	cmd.Flags().BoolVar(&opts.Urgent, "now", false, "delete stored data immediately, not within a day")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "read and compare, without changing anything")
 	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Minute, "maximum time that --response waits for deletions")

@@ -32,12 +32,12 @@ found
   3. by another address that .mailmap assigns to the same author
   4. by a no-reply address with the username alone, if another address in the history has the ID
   5. with --make-accounts: every other author gets an ID derived from the proper address
-Commits of other authors are skipped and counted; --unknown FILE lists these authors in the format of --authors.
+Commits of other authors are skipped and counted; --unattributed-file FILE lists these authors in the format of --authors.
 
 The repository belongs to the account in the address of its remote "origin", if one of these rules finds that account's
 ID, else to --owner.
 
-The last commit read is stored. If you know more authors or the owner later, --full reads everything again.
+The last commit read is stored. If you know more authors or the owner later, --full-history reads everything again.
 Unchanged records are published again only with --again: after an erasure was withdrawn, or if topics lost data.
 After a change of .mailmap or --authors, --remap publishes the records that changed.
 Persons derived from commits never replace a crawled record.
@@ -46,8 +46,8 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 2 a repository could not be read completely.`,
 		Example: `  muster ingest git ~/src/muster
   muster ingest git --make-accounts /srv/git
-  muster ingest git --unknown authors.csv repo.git    then fill in user_id and username, and
-  muster ingest git --authors authors.csv --full repo.git
+  muster ingest git --unattributed-file authors.csv repo.git    then fill in user_id and username, and
+  muster ingest git --authors authors.csv --full-history repo.git
   muster ingest git --make-accounts --owner 17:me ~/src/mine`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,7 +92,7 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 			fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
 			switch {
 			case err == nil && !git.FullHistory && !cfg.Republish && !cfg.Remap && summary.Total() == (ingest.Counts{}):
-				fmt.Fprintln(cmd.OutOrStdout(), "No new commits since the last run; --full reads everything again.")
+				fmt.Fprintln(cmd.OutOrStdout(), "No new commits since the last run; --full-history reads everything again.")
 			case err == nil && summary.Unattributed.Commits > 0:
 				fmt.Fprintln(cmd.OutOrStdout(), summary.Unattributed)
 			}
@@ -100,13 +100,13 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 		},
 	}
 	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
-	cmd.Flags().StringVar(&git.UnknownAuthors, "unknown", "", "output file for the authors without a known account")
+	cmd.Flags().StringVar(&git.UnknownAuthors, "unattributed-file", "", "output file for the authors without a known account")
 	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil,
 		"additional code host whose no-reply addresses are recognized (git.example)")
 	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false,
 		"create an account for each author without a known one")
 	cmd.Flags().StringVar(&owner, "owner", "", "account that owns the repositories, as ID:USERNAME")
-	cmd.Flags().BoolVar(&git.FullHistory, "full", false, "read the whole history, not only new commits")
+	cmd.Flags().BoolVar(&git.FullHistory, "full-history", false, "read the whole history, not only new commits")
 	cmd.Flags().BoolVar(&cfg.Republish, "again", false, "read the whole history, and republish unchanged records")
 	cmd.Flags().BoolVar(&cfg.Remap, "remap", false,
 		"read the whole history, and also publish records of the same version with other content")

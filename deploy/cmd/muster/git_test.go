@@ -41,7 +41,7 @@ func TestIngestGit_LastLineNamesTheFlagThatKeepsDroppedCommits(t *testing.T) {
 	commit("7+bo@users.noreply.codehost.example")
 	out, _ = c.run(0, "ingest", "git", dir, "--dry-run")
 	require.Equal(t, "2 commits of 1 author dropped, because no account is known; "+
-		"pass --full --make-accounts to keep them, or --full --authors FILE", last(out))
+		"pass --full-history --make-accounts to keep them, or --full-history --authors FILE", last(out))
 
 	_, errors = c.run(2, "ingest", "git", t.TempDir(), "--dry-run")
 	require.Contains(t, last(errors), "no git repository in")
@@ -57,14 +57,14 @@ func TestIngestGit_ReportsNoNewCommits(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	const nothing = "No new commits since the last run; --full reads everything again."
+	const nothing = "No new commits since the last run; --full-history reads everything again."
 	c.run(1, "ingest", "git", dir)
 	out, errors := c.run(0, "ingest", "git", "--make-accounts", dir)
 	require.NotContains(t, out, nothing, "nothing was kept before")
-	require.Contains(t, errors, "--owner ID:USERNAME --full")
+	require.Contains(t, errors, "--owner ID:USERNAME --full-history")
 	out, _ = c.run(0, "ingest", "git", "--make-accounts", dir)
 	require.Contains(t, out, nothing)
-	out, _ = c.run(0, "ingest", "git", "--make-accounts", "--full", dir)
+	out, _ = c.run(0, "ingest", "git", "--make-accounts", "--full-history", dir)
 	require.Contains(t, out, "codehost-commit")
 	require.NotContains(t, out, nothing)
 }

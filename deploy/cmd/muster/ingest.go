@@ -238,7 +238,7 @@ type rejectedError struct {
 }
 
 func (e rejectedError) Error() string {
-	return fmt.Sprintf("%v; see `muster rejected list --run %s`", e.ExitError, e.run)
+	return fmt.Sprintf("%v; see `muster rejected list --run-id %s`", e.ExitError, e.run)
 }
 
 // explainRejections adds the command that lists the rejected records to the error of a run. A dry run has printed them.
@@ -382,7 +382,7 @@ func viewOfRun(r ingest.Run, now time.Time) runView {
 	}
 	for _, k := range r.Counts {
 		v.Counts["read"] += k.Read
-		v.Counts["split"] += k.Split
+		v.Counts["extracted"] += k.Split
 		v.Counts["published"] += k.Published
 		v.Counts["seen"] += k.Seen
 		v.Counts["unchanged"] += k.Unchanged
@@ -409,7 +409,7 @@ func (c *command) ingestRuns() *cobra.Command {
 
 States: running (a process works on it), stopped (it can be resumed), done.`,
 		Example: `  muster ingest runs
-  muster ingest runs --forget 019a4b   delete a run that will not be resumed`,
+  muster ingest runs --delete 019a4b   delete a run that will not be resumed`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -444,7 +444,7 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 	}
 	cmd.Flags().Bool("json", false, "print JSON, with the progress of each file")
 	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to list")
-	cmd.Flags().StringVar(&forget, "forget", "", "ID prefix of a run to delete; its published records stay")
+	cmd.Flags().StringVar(&forget, "delete", "", "ID prefix of a run to delete; its published records stay")
 	return cmd
 }
 

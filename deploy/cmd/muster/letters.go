@@ -39,7 +39,7 @@ func (f *filterFlags) register(cmd *cobra.Command, dead bool) {
 		cmd.Flags().StringVar(&f.handler, "handler", "", "only of this handler: service.handler")
 	} else {
 		cmd.Flags().StringVar(&f.kind, "kind", "", "only of this kind of record")
-		cmd.Flags().StringVar(&f.run, "run", "", "only of this run of ingest (a prefix of its ID)")
+		cmd.Flags().StringVar(&f.run, "run-id", "", "only of this run of ingest (a prefix of its ID)")
 	}
 	cmd.Flags().StringVar(&f.code, "reason", "", "only with this reason code, such as bad_date")
 	cmd.Flags().StringVar(&f.since, "since", "", "start time: a date, a timestamp, or a duration ago (24h)")

@@ -105,7 +105,7 @@ func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 	}
 	erased := func() []bool {
-		out, _ := c.run(0, "dead", "list", "--json")
+		out, _ := c.run(0, "dlq", "list", "--json")
 		var ids []string
 		for _, l := range parsed[[]deadLetterJSON](t, out) {
 			ids = append(ids, l.ID)
@@ -113,7 +113,7 @@ func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 		require.Len(t, ids, 3)
 		var all []bool
 		for _, id := range ids {
-			out, _ = c.run(0, "dead", "show", id)
+			out, _ = c.run(0, "dlq", "show", id)
 			l := parsed[deadLetterJSON](t, out)
 			require.NotEqual(t, l.Erased, len(l.Record) > 0, out)
 			all = append(all, l.Erased)
@@ -128,7 +128,7 @@ func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 func TestEraseWithdraw_LogsIdentifiersLikeRequests(t *testing.T) {
 	c := newCLI(t)
 	c.run(0, "erase", "--timeout", "0", "user_id=1")
-	c.run(0, "erase", "withdraw", "user_id=1", "--by", "Dana", "--note", "case 18")
+	c.run(0, "erase", "withdraw", "user_id=1", "--requested-by", "Dana", "--reference", "case 18")
 	var last event.Erasure
 	cfg := bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}}
 	require.NoError(t, bus.Scan(t.Context(), cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
@@ -258,7 +258,7 @@ func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 	require.Len(t, runs, 2, "runs, without the dry run")
 	require.Equal(t, "done", runs[1].State)
 	require.Equal(t, int64(1), runs[1].Counts["rejected"])
-	c.run(0, "ingest", "runs", "--forget", runs[1].ID)
+	c.run(0, "ingest", "runs", "--delete", runs[1].ID)
 	out, _ = c.run(0, "ingest", "runs")
 	require.NotContains(t, out, runs[1].ID)
 	_, errors = c.run(2, "ingest", "--resume")
@@ -268,10 +268,10 @@ func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 		require.Contains(t, errors, "--resume cannot be combined with", flag)
 	}
 
-	out, _ = c.run(0, "dead", "list", "--json")
+	out, _ = c.run(0, "dlq", "list", "--json")
 	require.Equal(t, "[]\n", out)
-	c.run(1, "dead", "resubmit", "webhook-sender.deliver:0-7")
-	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
+	c.run(1, "dlq", "resubmit", "webhook-sender.deliver:0-7")
+	_, errors = c.run(2, "dlq", "list", "--since", "yesterday")
 	require.Contains(t, errors, `--since: invalid time "yesterday"`)
 }
 

@@ -51,7 +51,7 @@ Exit status: 0 all are valid now; 1 some were not found, not resubmitted, or rej
   muster rejected resubmit --reason bad_date --map ./fixed.jq
   muster rejected resubmit --kind foreign --map ./mine.jq`,
 	}
-	cmd.Flags().StringVar(&as, "as", "", "decode as this kind of record")
+	cmd.Flags().StringVar(&as, "as-kind", "", "decode as this kind of record")
 	cmd.Flags().StringVar(&mapping, "map", "",
 		"mapping to convert the objects with: a name or a file with a jq program")
 	cmd.Flags().BoolVar(&remap, "remap", false, "also publish records of the same version with other content")

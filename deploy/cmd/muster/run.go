@@ -37,14 +37,14 @@ type environment struct {
 	store clickhouse.Config
 	addr  string
 	// dataDir holds state that a replica must not lose when it is killed.
-	dataDir      string
-	getenv       func(string) string
-	secret       *service.RootSecret
-	webhookAllow []string      // --webhook-allow
-	origins      []string      // --cors-origin
-	searchMemory int           // --search-memory, in MiB
-	eraseWithin  time.Duration // --erase-within
-	noState      bool          // --no-state
+	dataDir           string
+	getenv            func(string) string
+	secret            *service.RootSecret
+	webhookAllow      []string      // --webhook-allow
+	origins           []string      // --cors-origin
+	searchIndexMemory int           // --search-index-memory, in MiB
+	erasureDeadline   time.Duration // --erasure-deadline
+	stateless         bool          // --stateless
 	// erased holds the suppression set.
 	erased *erasure.Follower
 }
@@ -89,7 +89,7 @@ func (c *command) runCommand() *cobra.Command {
 	var allow, origins, adminHosts []string
 	var memory int
 	var within time.Duration
-	var noState bool
+	var stateless bool
 	cmd := &cobra.Command{
 		Use:   "run SERVICE",
 		Short: "Run one service, as in a container",
@@ -104,7 +104,7 @@ redis://sentinel:26379/0?master_name=NAME&addr=sentinel2:26379&password=... (dep
 
 ingest stores in its data directory which records were pushed, and does not publish unchanged or older ones. "muster
 ingest" on the same directory uses the same state; on another one, add --again if both import the same people or
-companies. Run replicas of ingest that have no volume with --no-state.
+companies. Run replicas of ingest that have no volume with --stateless.
 
 Services:
 ` + strings.Join(lines, "\n"),
@@ -124,7 +124,7 @@ Services:
 					return err
 				}
 				env.origins = origins
-				env.webhookAllow, env.searchMemory, env.eraseWithin, env.noState = allow, memory, within, noState
+				env.webhookAllow, env.searchIndexMemory, env.erasureDeadline, env.stateless = allow, memory, within, stateless
 				unit, err := s.build(ctx, env)
 				if err != nil {
 					return err
@@ -137,7 +137,7 @@ Services:
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "listen address of query-api and ingest")
-	cmd.Flags().BoolVar(&noState, "no-state", false, "ingest: publish every pushed record, and store no state")
+	cmd.Flags().BoolVar(&stateless, "stateless", false, "ingest: publish every pushed record, and store no state")
 	addAllowFlag(cmd.Flags(), &allow)
 	addOriginFlag(cmd.Flags(), &origins)
 	addSearchMemoryFlag(cmd.Flags(), &memory)
@@ -270,7 +270,7 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
-	eraser, err := erasing.New(erasing.Config{Kafka: s.kafka, Within: s.eraseWithin},
+	eraser, err := erasing.New(erasing.Config{Kafka: s.kafka, Within: s.erasureDeadline},
 		erasing.Deps{
 			Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
 		})
@@ -291,7 +291,7 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 }
 
 func addSearchMemoryFlag(flags *pflag.FlagSet, mebibytes *int) {
-	flags.IntVar(mebibytes, "search-memory", queryapi.DefaultSearchMemory,
+	flags.IntVar(mebibytes, "search-index-memory", queryapi.DefaultSearchMemory,
 		"memory for the in-memory search index of query-api, in MiB (min 32 bytes per profile; 0 disables it and "+
 			"ranks "+
 			"with SQL)")
@@ -303,7 +303,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		Origins: s.origins, SearchPostings: queryapi.SearchIndexBytes(s.searchMemory)}.WithDefaults()
+		Origins: s.origins, SearchPostings: queryapi.SearchIndexBytes(s.searchIndexMemory)}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err
@@ -330,7 +330,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 func buildIngest(ctx context.Context, s environment) (runnable, error) {
 	// Other ingest paths with their own data directories are likely, so publish whole records, not only new versions.
 	cfg := ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv), FullRecords: true}
-	if !s.noState {
+	if !s.stateless {
 		cfg.StateDir = ingest.StateDirOf(s.dataDir)
 	}
 	i, err := ingest.New(ctx, cfg,

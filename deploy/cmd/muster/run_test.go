@@ -30,7 +30,7 @@ func (l logged) Write(p []byte) (int, error) {
 func TestRunIngest_StoresPushedVersionsInTheDataDirectory(t *testing.T) {
 	env := map[string]string{"KAFKA_BROKERS": strings.Join(brokertest.Start(t).Addrs(), ","),
 		"MUSTER_SECRET_KEY": strings.Repeat("s", 64), ingest.OperatorTokenEnv: "token"}
-	for _, noState := range []bool{false, true} {
+	for _, stateless := range []bool{false, true} {
 		var ready atomic.Bool // from the log
 		log := logged(func(line string) {
 			if strings.Contains(line, "msg=ready service=ingest admin=http://127.0.0.1:") {
@@ -42,7 +42,7 @@ func TestRunIngest_StoresPushedVersionsInTheDataDirectory(t *testing.T) {
 			logFormat: "text"}
 		env, err := c.environment(t.Context(), "ingest", "127.0.0.1:0")
 		require.NoError(t, err)
-		env.noState = noState
+		env.stateless = stateless
 		require.NoError(t, standalone.EnsureTopics(t.Context(), env.kafka, 0, env.tel.Logger))
 		ctx, cancel := context.WithCancel(t.Context())
 		unit, err := buildIngest(ctx, env)
@@ -53,10 +53,10 @@ func TestRunIngest_StoresPushedVersionsInTheDataDirectory(t *testing.T) {
 			_, err := os.Stat(filepath.Join(c.ingestState(), "versions", "topics.json"))
 			return err == nil
 		}
-		polltest.Until(t, time.Minute, func() bool { return ready.Load() && (noState || known()) })
+		polltest.Until(t, time.Minute, func() bool { return ready.Load() && (stateless || known()) })
 		cancel()
 		require.NoError(t, <-ended)
-		require.Equal(t, !noState, known())
+		require.Equal(t, !stateless, known())
 	}
 }
 

@@ -61,8 +61,8 @@ sample:
 		require.Equal(t, want, [2]string{got[name].Value, got[name].Source}, name)
 	}
 	require.Equal(t, []string{"engine", "up"}, slices.Sorted(slices.Values(got["clickhouse-addr"].Commands)))
-	require.Equal(t, "--erase-within", got["erase-within"].Flag)
-	require.Equal(t, "MUSTER_ERASE_WITHIN", got["erase-within"].Variable)
+	require.Equal(t, "--erasure-deadline", got["erasure-deadline"].Flag)
+	require.Equal(t, "MUSTER_ERASURE_DEADLINE", got["erasure-deadline"].Variable)
 
 	// --config is stronger than its variable.
 	other := c.settingsOf("--config", writeConfig(t, 0o600, "ingest-addr: 127.0.0.1:2222\n"))
@@ -73,23 +73,23 @@ sample:
 func TestConfig_ValuesReachFlagsAndVariables(t *testing.T) {
 	path := writeConfig(t, 0o600, `
 api-addr: 127.0.0.1:1111
-search-memory: 77
-erase-within: 2h
+search-index-memory: 77
+erasure-deadline: 2h
 admin-hosts: [a.example, b.example]
 no-sample: true
 kafka-brokers: a:9092
 libchdb: /nowhere/libchdb.so
 `)
 	t.Setenv("MUSTER_LIBCHDB", "") // set below, and restored
-	env := map[string]string{"MUSTER_SEARCH_MEMORY": "88", "MUSTER_ADMIN_HOSTS": "c.example d.example"}
+	env := map[string]string{"MUSTER_SEARCH_INDEX_MEMORY": "88", "MUSTER_ADMIN_HOSTS": "c.example d.example"}
 	c := &command{getenv: func(name string) string { return env[name] }, config: path}
 	up, _, err := newRoot(c).Find([]string{"up"})
 	require.NoError(t, err)
 	c.config = path
-	require.NoError(t, up.ParseFlags([]string{"--erase-within", "3h", "--sample", "10"}))
+	require.NoError(t, up.ParseFlags([]string{"--erasure-deadline", "3h", "--sample", "10"}))
 	require.NoError(t, c.loadSettings(up))
 	for name, want := range map[string]string{
-		"api-addr": "127.0.0.1:1111", "search-memory": "88", "erase-within": "3h0m0s",
+		"api-addr": "127.0.0.1:1111", "search-index-memory": "88", "erasure-deadline": "3h0m0s",
 		"admin-hosts": "[c.example,d.example]",
 		"sample":      "10", "no-sample": "false", "webhook-allow": "[]", "kafka-addr": "127.0.0.1:9092",
 	} {
@@ -138,9 +138,9 @@ func TestConfig_DefectsAreNamed(t *testing.T) {
 	require.Contains(t, failed, "read configuration: open /nowhere/muster.yaml")
 	_, failed = cli{t: t}.run(2, "config", "api-adr")
 	require.Contains(t, failed, `did you mean "api-addr"?`)
-	c := cli{t: t, env: map[string]string{"MUSTER_SEARCH_MEMORY": "lots"}}
+	c := cli{t: t, env: map[string]string{"MUSTER_SEARCH_INDEX_MEMORY": "lots"}}
 	_, failed = c.run(2, "up")
-	require.Contains(t, failed, "MUSTER_SEARCH_MEMORY: ")
+	require.Contains(t, failed, "MUSTER_SEARCH_INDEX_MEMORY: ")
 }
 
 // The variables that the program reads are settings.

@@ -44,7 +44,7 @@ line. A terminal has line editing and history; help and exit work.
   muster sql "SHOW TABLES"                      the views
   muster sql "DESCRIBE TABLE positions"         the columns of a view with descriptions
 
-The embedded engine limits analysts in time, memory and rows; --own-user runs as the services' user. Programs that
+The embedded engine limits analysts in time, memory and rows; --service-user runs as the services' user. Programs that
 connect without the password in the data directory can read the views only.
 
 Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
@@ -84,7 +84,7 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 		"table, csv, tsv, json (one object per line), markdown, vertical, or a ClickHouse format")
 	flags.StringVar(&file, "file", "", "file of statements: .sql, or .md with sql blocks")
 	flags.StringVar(&output, "output", "", "output file (default: standard output)")
-	flags.BoolVar(&own, "own-user", false, "run as the services' user, without the analyst limits; still read-only")
+	flags.BoolVar(&own, "service-user", false, "run as the services' user, without the analyst limits; still read-only")
 	return cmd
 }
 

@@ -70,11 +70,11 @@ func firing(t *testing.T, engine *promql.Engine, series string, rule rulefmt.Rul
 
 // healthy are the series without which a service counts as absent, for two hours.
 const healthy = `
-	muster_bus_lag_seconds{group="muster.projector.records", topic="t", partition="0", instance="p"} 0x480
+	muster_consumer_lag_seconds{group="muster.projector.records", topic="t", partition="0", instance="p"} 0x480
 	muster_http_requests_in_flight{instance="q"} 0x480
 	muster_ingest_blank_lines_total{instance="i"} 0x480
-	muster_discovery_tasks_in_hand{instance="d"} 0x480
-	muster_webhook_running{instance="w"} 0x480
+	muster_discovery_tasks_in_flight{instance="d"} 0x480
+	muster_webhook_attempts_in_flight{instance="w"} 0x480
 `
 
 // Samples are 15 s apart, like the scrapes: 40 are ten minutes.
@@ -95,56 +95,56 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 		{"it did not for a minute", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x4 1x20`,
 			6 * time.Minute, nil},
 
-		{"all are at work", "MusterServiceGone", healthy, time.Hour, nil},
-		{"nothing is scraped", "MusterServiceGone", `up{job="other"} 1x480`, time.Hour,
+		{"all are at work", "MusterServiceAbsent", healthy, time.Hour, nil},
+		{"nothing is scraped", "MusterServiceAbsent", `up{job="other"} 1x480`, time.Hour,
 			[]string{"discovery-worker", "ingest", "muster.projector.records projector", "query-api",
 				"webhook-sender"}},
-		{"the projector has no partitions", "MusterServiceGone",
+		{"the projector has no partitions", "MusterServiceAbsent",
 			strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute,
 			[]string{"muster.projector.records projector"}},
-		{"others of its groups have", "MusterServiceGone",
-			`muster_bus_lag_seconds{group="muster.projector.usage"} 0x480` +
+		{"others of its groups have", "MusterServiceAbsent",
+			`muster_consumer_lag_seconds{group="muster.projector.usage"} 0x480` +
 				strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute,
 			[]string{"muster.projector.records projector"}},
 
 		// As the consumers count: a series starts with its first loss.
 		{"the first loss", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} _x80 5x400`,
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} _x80 5x400`,
 			25 * time.Minute, []string{"g t"}},
 		{"the projector has died of it", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} _x80 5 stale`,
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} _x80 5 stale`,
 			25 * time.Minute, []string{"g t"}},
 		{"Prometheus came later", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400`, 10 * time.Minute,
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x400`, 10 * time.Minute,
 			[]string{"g t"}},
 		{"a second loss", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400 6x60`,
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x400 6x60`,
 			110 * time.Minute, []string{"g t"}},
 		{"a loss of two hours ago", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x480`,
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x480`,
 			2 * time.Hour, nil},
 		{"Prometheus was away for a quarter of an hour", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x720 _x60 5x720` +
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x720 _x60 5x720` +
 				started("p", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
 		{"as many again after a restart", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x80 stale _x639 5x400` +
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x80 stale _x639 5x400` +
 				started("p", "1x80 2x1000"), 190 * time.Minute, []string{"g t"}},
 		{"none is lost", "MusterRecordsLost",
-			`muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 0x480`, time.Hour, nil},
+			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 0x480`, time.Hour, nil},
 
 		{"far behind", "MusterProjectionBehind",
-			`muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0+15x480`, time.Hour,
+			`muster_consumer_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0+15x480`, time.Hour,
 			[]string{"g t"}},
 		{"behind for a while", "MusterProjectionBehind",
-			`muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0x100 400x20 0x100`,
+			`muster_consumer_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0x100 400x20 0x100`,
 			29 * time.Minute, nil},
 
-		{"cannot join", "MusterCannotConsume", `muster_bus_join_errors_total{group="g", instance="p"} _x80 1+20x400`,
+		{"cannot join", "MusterCannotConsume", `muster_consumer_join_errors_total{group="g", instance="p"} _x80 1+20x400`,
 			35 * time.Minute, []string{"g"}},
 		{"commits are refused", "MusterCannotConsume",
-			`muster_bus_commit_errors_total{group="g", instance="p"} 0+3x400`, 35 * time.Minute, []string{"g"}},
+			`muster_consumer_commit_errors_total{group="g", instance="p"} 0+3x400`, 35 * time.Minute, []string{"g"}},
 		{"a broker was restarted", "MusterCannotConsume",
-			`muster_bus_join_errors_total{group="g", instance="p"} 0x80 1x2 2x2 3x400`, 25 * time.Minute, nil},
+			`muster_consumer_join_errors_total{group="g", instance="p"} 0x80 1x2 2x2 3x400`, 25 * time.Minute, nil},
 
 		// Open for 30 s at a time; the scrape itself finds it half-open.
 		{"stays open", "MusterBreakerOpen", breaker("2 2 1 ", 40, "0 0 1+0.5x120"), 15 * time.Minute, []string{"k s"}},
@@ -160,14 +160,14 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 		{"as slow as the caller allows", "MusterSlow", durations("/v1/context") + durations("/v1/person/discover"),
 			30 * time.Minute, nil},
 
-		{"many at once", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} _x80 11x400`,
+		{"many at once", "MusterWebhooksDeadLettered", `muster_webhook_deliveries_dead_lettered_total{code="410", instance="w"} _x80 11x400`,
 			25 * time.Minute, []string{""}},
-		{"a few on each replica", "MusterWebhooksDead", dead(4, 2, 2), 25 * time.Minute, []string{""}},
-		{"a few", "MusterWebhooksDead", dead(2, 2, 2), 25 * time.Minute, nil},
-		{"long ago", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x480`,
+		{"a few on each replica", "MusterWebhooksDeadLettered", dead(4, 2, 2), 25 * time.Minute, []string{""}},
+		{"a few", "MusterWebhooksDeadLettered", dead(2, 2, 2), 25 * time.Minute, nil},
+		{"long ago", "MusterWebhooksDeadLettered", `muster_webhook_deliveries_dead_lettered_total{code="410", instance="w"} 50x480`,
 			2 * time.Hour, nil},
-		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDead",
-			`muster_webhook_dead_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"),
+		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDeadLettered",
+			`muster_webhook_deliveries_dead_lettered_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"),
 			4*time.Hour + 10*time.Minute, nil},
 
 		{"more wait than half of the memory holds", "MusterWebhooksWaiting", waiting("0+5000x80 300000x400", "0x480"),
@@ -176,9 +176,9 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 			40 * time.Minute, nil},
 		{"a burst", "MusterWebhooksWaiting", waiting("0x80 300000x30 0x400", "0x480"), 26 * time.Minute, nil},
 
-		{"batches fail", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} _x80 1+2x400`,
+		{"batches fail", "MusterHandlingFails", `muster_consumer_batch_retries_total{group="g", instance="p"} _x80 1+2x400`,
 			time.Hour, []string{"g p"}},
-		{"one failed", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} 0x80 1x400`,
+		{"one failed", "MusterHandlingFails", `muster_consumer_batch_retries_total{group="g", instance="p"} 0x80 1x400`,
 			24 * time.Minute, nil},
 	} {
 		t.Run(c.alert+"/"+c.name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 
 // waiting returns the series of pending deliveries on two replicas.
 func waiting(first, second string) string {
-	return fmt.Sprintf("muster_webhook_waiting{instance=\"w1\"} %s\n\tmuster_webhook_waiting{instance=\"w2\"} %s\n",
+	return fmt.Sprintf("muster_webhook_deliveries_pending{instance=\"w1\"} %s\n\tmuster_webhook_deliveries_pending{instance=\"w2\"} %s\n",
 		first, second)
 }
 
@@ -221,7 +221,7 @@ func requests(status string, each int) string {
 func durations(route string) string {
 	var out strings.Builder
 	for bucket, each := range map[string]int{"1": 5, "5": 5, "10": 10, "+Inf": 10} {
-		fmt.Fprintf(&out, "\tmuster_http_request_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route,
+		fmt.Fprintf(&out, "\tmuster_http_request_duration_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route,
 			bucket, each)
 	}
 	return out.String()
@@ -237,7 +237,7 @@ func dead(replicas, codes, each int) string {
 	var out strings.Builder
 	for replica := range replicas {
 		for code := range codes {
-			fmt.Fprintf(&out, "\tmuster_webhook_dead_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code,
+			fmt.Fprintf(&out, "\tmuster_webhook_deliveries_dead_lettered_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code,
 				replica, each)
 		}
 	}

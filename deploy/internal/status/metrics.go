@@ -10,7 +10,7 @@ import (
 )
 
 // metricLost is the counter of messages that retention removed before the batch consumer (platform/bus) read them.
-const metricLost = "muster_bus_lost_records_total"
+const metricLost = "muster_consumer_records_lost_total"
 
 // consumed is a topic of a consumer group.
 type consumed struct{ group, topic string }

@@ -52,8 +52,8 @@ func TestStatus_LostMessagesAreAnError(t *testing.T) {
 			fmt.Fprint(rw, `{"checks":[]}`)
 			return
 		}
-		fmt.Fprint(rw, "# TYPE muster_bus_lost_records_total counter\n"+
-			`muster_bus_lost_records_total{group="g",topic="short",partition="0"} 3`+"\n")
+		fmt.Fprint(rw, "# TYPE muster_consumer_records_lost_total counter\n"+
+			`muster_consumer_records_lost_total{group="g",topic="short",partition="0"} 3`+"\n")
 	}))
 	defer admin.Close()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})

@@ -102,7 +102,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 				"refused, too_large, invalid, cancelled).",
 		}, []string{"task", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "muster_language_model_seconds",
+			Name:    "muster_language_model_request_duration_seconds",
 			Help:    "Time of a request to the language model, including its repair, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2, 12),
 		}, []string{"task"}),

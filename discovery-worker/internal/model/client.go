@@ -20,9 +20,9 @@ import (
 
 // Environment variables of [ConfigFromEnv].
 const (
-	URLEnv  = "MODEL_URL"
-	KeyEnv  = "MODEL_API_KEY"
-	NameEnv = "MODEL_NAME"
+	URLEnv  = "MUSTER_LLM_URL"
+	KeyEnv  = "MUSTER_LLM_API_KEY"
+	NameEnv = "MUSTER_LLM_NAME"
 )
 
 // Config configures the model. The zero value means no model. With URL and Name set, other zero
@@ -51,7 +51,7 @@ type Config struct {
 	BreakerOpen     time.Duration
 }
 
-// ConfigFromEnv reads MODEL_URL, MODEL_API_KEY and MODEL_NAME.
+// ConfigFromEnv reads MUSTER_LLM_URL, MUSTER_LLM_API_KEY and MUSTER_LLM_NAME.
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	c := Config{URL: getenv(URLEnv), APIKey: getenv(KeyEnv), Name: getenv(NameEnv)}
 	return c, c.Validate()

@@ -243,12 +243,12 @@ func TestConfig_Validates(t *testing.T) {
 		want string
 	}{
 		"none":    {},
-		"whole":   {env: map[string]string{"MODEL_URL": "http://localhost:11434/v1", "MODEL_NAME": "m"}},
-		"no name": {env: map[string]string{"MODEL_URL": "http://localhost:11434/v1"}, want: "MODEL_NAME is empty"},
-		"no URL":  {env: map[string]string{"MODEL_NAME": "m"}, want: "MODEL_URL is empty"},
-		"no http": {env: map[string]string{"MODEL_URL": "localhost:11434", "MODEL_NAME": "m"},
+		"whole":   {env: map[string]string{"MUSTER_LLM_URL": "http://localhost:11434/v1", "MUSTER_LLM_NAME": "m"}},
+		"no name": {env: map[string]string{"MUSTER_LLM_URL": "http://localhost:11434/v1"}, want: "MUSTER_LLM_NAME is empty"},
+		"no URL":  {env: map[string]string{"MUSTER_LLM_NAME": "m"}, want: "MUSTER_LLM_URL is empty"},
+		"no http": {env: map[string]string{"MUSTER_LLM_URL": "localhost:11434", "MUSTER_LLM_NAME": "m"},
 			want: "not an http or https URL"},
-		"password": {env: map[string]string{"MODEL_URL": "http://a:b@localhost/v1", "MODEL_NAME": "m"},
+		"password": {env: map[string]string{"MUSTER_LLM_URL": "http://a:b@localhost/v1", "MUSTER_LLM_NAME": "m"},
 			want: "must not contain a password"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestConfig_Validates(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tc.env["MODEL_URL"] != "", c.Enabled())
+			require.Equal(t, tc.env["MUSTER_LLM_URL"] != "", c.Enabled())
 		})
 	}
 }

@@ -289,7 +289,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 				"paused, open, busy).",
 		}, []string{"provider", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "muster_discovery_provider_seconds",
+			Name:    "muster_discovery_provider_duration_seconds",
 			Help:    "Time of uncached calls to discovery providers, in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}, []string{"provider"}),

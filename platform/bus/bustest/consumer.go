@@ -91,16 +91,16 @@ func deliversAll(t *testing.T, c *Cluster) {
 		},
 	})
 	Eventually(t, func() bool { return ledger.Count() == 3*n }, "all messages")
-	settled := func() bool { return consumed(reg) == float64(3*n) && gauge(reg, "muster_bus_lag_records") == 0 }
+	settled := func() bool { return consumed(reg) == float64(3*n) && gauge(reg, "muster_consumer_lag_records") == 0 }
 	Eventually(t, settled, "final metrics")
 	require.NoError(t, consumer.Stop())
 	require.Equal(t, 3*n, ledger.Applied(), "no duplicates without a fault")
 	RequireNoLag(t, c.Config, group, topics...)
-	require.Zero(t, testutil.CollectAndCount(reg, "muster_bus_lag_records"), "a stopped consumer reports no lag")
+	require.Zero(t, testutil.CollectAndCount(reg, "muster_consumer_lag_records"), "a stopped consumer reports no lag")
 }
 
 // consumed returns the sum of the records counter.
-func consumed(reg *prometheus.Registry) float64 { return gauge(reg, "muster_bus_records_total") }
+func consumed(reg *prometheus.Registry) float64 { return gauge(reg, "muster_consumer_records_total") }
 
 // gauge returns the sum of a gauge or counter, or -1 after an error.
 
@@ -147,7 +147,7 @@ func retriesTheSameBatch(t *testing.T, c *Cluster) {
 		require.Equal(t, tokens[0], tokens[i])
 		require.Equal(t, messages[0], messages[i])
 	}
-	require.Equal(t, 5.0, gauge(reg, "muster_bus_handle_retries_total"))
+	require.Equal(t, 5.0, gauge(reg, "muster_consumer_batch_retries_total"))
 	RequireNoLag(t, c.Config, group, topic)
 }
 
@@ -309,7 +309,7 @@ func revokesDuringHandle(t *testing.T, c *Cluster) {
 	})
 	Eventually(t, func() bool { return ledger.Count() == 400 }, "all messages")
 	require.True(t, interrupted.Load())
-	dropped := func() bool { return gauge(reg, "muster_bus_dropped_batches_total") >= 1 }
+	dropped := func() bool { return gauge(reg, "muster_consumer_batches_revoked_total") >= 1 }
 	Eventually(t, dropped, "dropped batch is counted")
 	ledger.RequireCommitsHandled(t, c.Config, group, topic)
 }

@@ -272,7 +272,7 @@ export interface paths {
          * This description as JSON
          * @description The source of generated clients and of /docs.
          */
-        get: operations["getDescription"];
+        get: operations["getOpenAPI"];
         put?: never;
         post?: never;
         delete?: never;
@@ -713,8 +713,8 @@ export interface components {
         };
         SearchStatement: {
             /**
-             * @description `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-             *     listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+             * @description `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+             *     listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
              *     `rank` the page.
              *
              *     Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -723,7 +723,7 @@ export interface components {
              *     hits.
              * @enum {string}
              */
-            step: "presence" | "count" | "fields" | "rank";
+            step: "terms" | "count" | "field_stats" | "rank";
             sql: string;
             parameters: {
                 [key: string]: string;
@@ -1388,7 +1388,7 @@ export interface components {
          * @description Rate limit exceeded, monthly requests used up, or insufficient credits for
          *     the worst case of this call.
          */
-        TooMany: {
+        TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "Retry-After": components["headers"]["Retry-After"];
@@ -1404,7 +1404,7 @@ export interface components {
             };
         };
         /** @description The profile was not ready after `response_timeout_sec`. The task continues. */
-        Late: {
+        GatewayTimeout: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -1465,7 +1465,7 @@ export interface components {
             };
         };
         /** @description Invalid parameters or body. */
-        Invalid: {
+        BadRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -1485,7 +1485,7 @@ export interface components {
             };
         };
         /** @description Invalid body, including malformed JSON, or an `Idempotency-Key` that was used with another body. */
-        Unprocessable: {
+        UnprocessableContent: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -1777,8 +1777,8 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
         };
     };
@@ -1823,14 +1823,14 @@ export interface operations {
                     "application/json": components["schemas"]["SearchResponse"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];
         };
@@ -1872,14 +1872,14 @@ export interface operations {
                     "application/json": components["schemas"]["SearchExplanation"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];
         };
@@ -1928,8 +1928,8 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
         };
     };
@@ -1973,14 +1973,14 @@ export interface operations {
                     "application/json": components["schemas"]["PersonDiscoverResponse"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];
         };
@@ -2075,17 +2075,17 @@ export interface operations {
                     "application/json": components["schemas"]["ContextAccepted"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
             503: components["responses"]["Unavailable"];
-            504: components["responses"]["Late"];
+            504: components["responses"]["GatewayTimeout"];
         };
     };
     getContext: {
@@ -2149,12 +2149,12 @@ export interface operations {
                     "application/json": components["schemas"]["ContextAccepted"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["TooLarge"];
-            429: components["responses"]["TooMany"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];
         };
@@ -2209,11 +2209,11 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkPerson"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             413: components["responses"]["TooLarge"];
-            429: components["responses"]["TooMany"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
         };
     };
@@ -2256,14 +2256,14 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkPerson"] | components["schemas"]["NetworkPersonList"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
         };
     };
@@ -2316,11 +2316,11 @@ export interface operations {
                     "application/json": components["schemas"]["CodehostPerson"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             413: components["responses"]["TooLarge"];
-            429: components["responses"]["TooMany"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
         };
     };
@@ -2363,14 +2363,14 @@ export interface operations {
                     "application/json": components["schemas"]["CodehostPerson"] | components["schemas"]["CodehostPersonList"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["UnsupportedType"];
-            422: components["responses"]["Unprocessable"];
-            429: components["responses"]["TooMany"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
         };
     };
@@ -2398,16 +2398,16 @@ export interface operations {
                     "application/json": components["schemas"]["Usage"];
                 };
             };
-            400: components["responses"]["Invalid"];
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             413: components["responses"]["TooLarge"];
-            429: components["responses"]["TooMany"];
+            429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];
         };
     };
-    getDescription: {
+    getOpenAPI: {
         parameters: {
             query?: never;
             header?: never;

@@ -451,10 +451,10 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Count    SearchStatementStep = "count"
-	Fields   SearchStatementStep = "fields"
-	Presence SearchStatementStep = "presence"
-	Rank     SearchStatementStep = "rank"
+	Count      SearchStatementStep = "count"
+	FieldStats SearchStatementStep = "field_stats"
+	Rank       SearchStatementStep = "rank"
+	Terms      SearchStatementStep = "terms"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
@@ -462,11 +462,11 @@ func (e SearchStatementStep) Valid() bool {
 	switch e {
 	case Count:
 		return true
-	case Fields:
-		return true
-	case Presence:
+	case FieldStats:
 		return true
 	case Rank:
+		return true
+	case Terms:
 		return true
 	default:
 		return false
@@ -1589,8 +1589,8 @@ type SearchStatement struct {
 	Parameters map[string]interface{} `json:"parameters"`
 	Sql        string                 `json:"sql"`
 
-	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+	// Step `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+	// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 	// `rank` the page.
 	//
 	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -1600,8 +1600,8 @@ type SearchStatement struct {
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
+// SearchStatementStep `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
+// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
 // `rank` the page.
 //
 // Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
@@ -1698,17 +1698,17 @@ type IdempotencyKey = string
 // MaxCreditsQuery defines model for MaxCreditsQuery.
 type MaxCreditsQuery = int64
 
+// BadRequest defines model for BadRequest.
+type BadRequest = Error
+
 // Conflict defines model for Conflict.
 type Conflict = Error
 
 // Forbidden defines model for Forbidden.
 type Forbidden = Error
 
-// Invalid defines model for Invalid.
-type Invalid = Error
-
-// Late defines model for Late.
-type Late = Error
+// GatewayTimeout defines model for GatewayTimeout.
+type GatewayTimeout = Error
 
 // NotFound defines model for NotFound.
 type NotFound = Error
@@ -1719,8 +1719,8 @@ type ServerError = Error
 // TooLarge defines model for TooLarge.
 type TooLarge = Error
 
-// TooMany defines model for TooMany.
-type TooMany = Error
+// TooManyRequests defines model for TooManyRequests.
+type TooManyRequests = Error
 
 // Unauthorized defines model for Unauthorized.
 type Unauthorized = Error
@@ -1731,8 +1731,8 @@ type Unavailable = Error
 // Unexpected defines model for Unexpected.
 type Unexpected = Error
 
-// Unprocessable defines model for Unprocessable.
-type Unprocessable = Error
+// UnprocessableContent defines model for UnprocessableContent.
+type UnprocessableContent = Error
 
 // UnsupportedType defines model for UnsupportedType.
 type UnsupportedType = Error
@@ -1760,8 +1760,8 @@ type CreateContext200JSONResponseBody struct {
 	union json.RawMessage
 }
 
-// GetDescription200JSONResponseBody defines parameters for GetDescription.
-type GetDescription200JSONResponseBody struct {
+// GetOpenAPI200JSONResponseBody defines parameters for GetOpenAPI.
+type GetOpenAPI200JSONResponseBody struct {
 	Openapi              string                 `json:"openapi"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -1892,25 +1892,25 @@ type PostCodehostPersonJSONRequestBody = CodehostPersonRequest
 // PostNetworkPersonJSONRequestBody defines body for PostNetworkPerson for application/json ContentType.
 type PostNetworkPersonJSONRequestBody = NetworkPersonRequest
 
-// Getter for additional properties for GetDescription200JSONResponseBody. Returns the specified
+// Getter for additional properties for GetOpenAPI200JSONResponseBody. Returns the specified
 // element and whether it was found
-func (a GetDescription200JSONResponseBody) Get(fieldName string) (value interface{}, found bool) {
+func (a GetOpenAPI200JSONResponseBody) Get(fieldName string) (value interface{}, found bool) {
 	if a.AdditionalProperties != nil {
 		value, found = a.AdditionalProperties[fieldName]
 	}
 	return
 }
 
-// Setter for additional properties for GetDescription200JSONResponseBody
-func (a *GetDescription200JSONResponseBody) Set(fieldName string, value interface{}) {
+// Setter for additional properties for GetOpenAPI200JSONResponseBody
+func (a *GetOpenAPI200JSONResponseBody) Set(fieldName string, value interface{}) {
 	if a.AdditionalProperties == nil {
 		a.AdditionalProperties = make(map[string]interface{})
 	}
 	a.AdditionalProperties[fieldName] = value
 }
 
-// Override default JSON handling for GetDescription200JSONResponseBody to handle AdditionalProperties
-func (a *GetDescription200JSONResponseBody) UnmarshalJSON(b []byte) error {
+// Override default JSON handling for GetOpenAPI200JSONResponseBody to handle AdditionalProperties
+func (a *GetOpenAPI200JSONResponseBody) UnmarshalJSON(b []byte) error {
 	object := make(map[string]json.RawMessage)
 	err := json.Unmarshal(b, &object)
 	if err != nil {
@@ -1939,8 +1939,8 @@ func (a *GetDescription200JSONResponseBody) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Override default JSON handling for GetDescription200JSONResponseBody to handle AdditionalProperties
-func (a GetDescription200JSONResponseBody) MarshalJSON() ([]byte, error) {
+// Override default JSON handling for GetOpenAPI200JSONResponseBody to handle AdditionalProperties
+func (a GetOpenAPI200JSONResponseBody) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
 
@@ -2217,9 +2217,9 @@ type ServerInterface interface {
 	// GetContext Get the result of a context call
 	// (GET /v1/context/{request_id})
 	GetContext(w http.ResponseWriter, r *http.Request, requestId string)
-	// GetDescription This description as JSON
+	// GetOpenAPI This description as JSON
 	// (GET /v1/openapi.json)
-	GetDescription(w http.ResponseWriter, r *http.Request)
+	GetOpenAPI(w http.ResponseWriter, r *http.Request)
 	// DiscoverPerson Find the same person on the other platforms
 	// (POST /v1/person/discover)
 	DiscoverPerson(w http.ResponseWriter, r *http.Request, params DiscoverPersonParams)
@@ -2366,11 +2366,11 @@ func (siw *ServerInterfaceWrapper) GetContext(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
-// GetDescription operation middleware
-func (siw *ServerInterfaceWrapper) GetDescription(w http.ResponseWriter, r *http.Request) {
+// GetOpenAPI operation middleware
+func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.GetDescription(w, r)
+		siw.Handler.GetOpenAPI(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2929,7 +2929,7 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 
 	r.HandleFunc(options.BaseURL+"/v1/context/{request_id}", wrapper.GetContext).Methods(http.MethodGet)
 
-	r.HandleFunc(options.BaseURL+"/v1/openapi.json", wrapper.GetDescription).Methods(http.MethodGet)
+	r.HandleFunc(options.BaseURL+"/v1/openapi.json", wrapper.GetOpenAPI).Methods(http.MethodGet)
 
 	r.HandleFunc(options.BaseURL+"/v1/person/discover", wrapper.DiscoverPerson).Methods(http.MethodPost)
 
@@ -2950,6 +2950,20 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	r.HandleFunc(options.BaseURL+"/v1/webset/network/person", wrapper.PostNetworkPerson).Methods(http.MethodPost)
 
 	return r
+}
+
+type BadRequestResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+type BadRequestJSONResponse struct {
+	Body Error
+
+	Headers BadRequestResponseHeaders
 }
 
 type ConflictResponseHeaders struct {
@@ -2981,7 +2995,7 @@ type ForbiddenJSONResponse struct {
 	Headers ForbiddenResponseHeaders
 }
 
-type InvalidResponseHeaders struct {
+type GatewayTimeoutResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XRateLimitLimit     int64
@@ -2989,24 +3003,10 @@ type InvalidResponseHeaders struct {
 	XRateLimitReset     int64
 	XRequestId          string
 }
-type InvalidJSONResponse struct {
+type GatewayTimeoutJSONResponse struct {
 	Body Error
 
-	Headers InvalidResponseHeaders
-}
-
-type LateResponseHeaders struct {
-	RateLimit           string
-	RateLimitPolicy     string
-	XRateLimitLimit     int64
-	XRateLimitRemaining int64
-	XRateLimitReset     int64
-	XRequestId          string
-}
-type LateJSONResponse struct {
-	Body Error
-
-	Headers LateResponseHeaders
+	Headers GatewayTimeoutResponseHeaders
 }
 
 type NotFoundResponseHeaders struct {
@@ -3047,7 +3047,7 @@ type TooLargeJSONResponse struct {
 	Headers TooLargeResponseHeaders
 }
 
-type TooManyResponseHeaders struct {
+type TooManyRequestsResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	RetryAfter          *int
@@ -3056,10 +3056,10 @@ type TooManyResponseHeaders struct {
 	XRateLimitReset     int64
 	XRequestId          string
 }
-type TooManyJSONResponse struct {
+type TooManyRequestsJSONResponse struct {
 	Body Error
 
-	Headers TooManyResponseHeaders
+	Headers TooManyRequestsResponseHeaders
 }
 
 type UnauthorizedResponseHeaders struct {
@@ -3101,7 +3101,7 @@ type UnexpectedJSONResponse struct {
 	Headers UnexpectedResponseHeaders
 }
 
-type UnprocessableResponseHeaders struct {
+type UnprocessableContentResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XRateLimitLimit     int64
@@ -3109,10 +3109,10 @@ type UnprocessableResponseHeaders struct {
 	XRateLimitReset     int64
 	XRequestId          string
 }
-type UnprocessableJSONResponse struct {
+type UnprocessableContentJSONResponse struct {
 	Body Error
 
-	Headers UnprocessableResponseHeaders
+	Headers UnprocessableContentResponseHeaders
 }
 
 type UnsupportedTypeResponseHeaders struct {
@@ -3264,7 +3264,9 @@ func (response EnrichCompany415JSONResponse) VisitEnrichCompanyResponse(w http.R
 	return err
 }
 
-type EnrichCompany422JSONResponse struct{ UnprocessableJSONResponse }
+type EnrichCompany422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response EnrichCompany422JSONResponse) VisitEnrichCompanyResponse(w http.ResponseWriter) error {
 
@@ -3284,7 +3286,7 @@ func (response EnrichCompany422JSONResponse) VisitEnrichCompanyResponse(w http.R
 	return err
 }
 
-type EnrichCompany429JSONResponse struct{ TooManyJSONResponse }
+type EnrichCompany429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response EnrichCompany429JSONResponse) VisitEnrichCompanyResponse(w http.ResponseWriter) error {
 
@@ -3417,7 +3419,7 @@ func (response CreateContext202JSONResponse) VisitCreateContextResponse(w http.R
 	return err
 }
 
-type CreateContext400JSONResponse struct{ InvalidJSONResponse }
+type CreateContext400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response CreateContext400JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
 
@@ -3526,7 +3528,9 @@ func (response CreateContext415JSONResponse) VisitCreateContextResponse(w http.R
 	return err
 }
 
-type CreateContext422JSONResponse struct{ UnprocessableJSONResponse }
+type CreateContext422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response CreateContext422JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
 
@@ -3546,7 +3550,7 @@ func (response CreateContext422JSONResponse) VisitCreateContextResponse(w http.R
 	return err
 }
 
-type CreateContext429JSONResponse struct{ TooManyJSONResponse }
+type CreateContext429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response CreateContext429JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
 
@@ -3615,7 +3619,7 @@ func (response CreateContext503JSONResponse) VisitCreateContextResponse(w http.R
 	return err
 }
 
-type CreateContext504JSONResponse struct{ LateJSONResponse }
+type CreateContext504JSONResponse struct{ GatewayTimeoutJSONResponse }
 
 func (response CreateContext504JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
 
@@ -3711,7 +3715,7 @@ func (response GetContext202JSONResponse) VisitGetContextResponse(w http.Respons
 	return err
 }
 
-type GetContext400JSONResponse struct{ InvalidJSONResponse }
+type GetContext400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response GetContext400JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
 
@@ -3802,7 +3806,7 @@ func (response GetContext413JSONResponse) VisitGetContextResponse(w http.Respons
 	return err
 }
 
-type GetContext429JSONResponse struct{ TooManyJSONResponse }
+type GetContext429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response GetContext429JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
 
@@ -3868,23 +3872,23 @@ func (response GetContext503JSONResponse) VisitGetContextResponse(w http.Respons
 	return err
 }
 
-type GetDescriptionRequestObject struct {
+type GetOpenAPIRequestObject struct {
 }
 
-type GetDescriptionResponseObject interface {
-	VisitGetDescriptionResponse(w http.ResponseWriter) error
+type GetOpenAPIResponseObject interface {
+	VisitGetOpenAPIResponse(w http.ResponseWriter) error
 }
 
-type GetDescription200ResponseHeaders struct {
+type GetOpenAPI200ResponseHeaders struct {
 	XRequestId string
 }
 
-type GetDescription200JSONResponse struct {
-	Body    GetDescription200JSONResponseBody
-	Headers GetDescription200ResponseHeaders
+type GetOpenAPI200JSONResponse struct {
+	Body    GetOpenAPI200JSONResponseBody
+	Headers GetOpenAPI200ResponseHeaders
 }
 
-func (response GetDescription200JSONResponse) VisitGetDescriptionResponse(w http.ResponseWriter) error {
+func (response GetOpenAPI200JSONResponse) VisitGetOpenAPIResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3897,16 +3901,16 @@ func (response GetDescription200JSONResponse) VisitGetDescriptionResponse(w http
 	return err
 }
 
-type GetDescription400ResponseHeaders struct {
+type GetOpenAPI400ResponseHeaders struct {
 	XRequestId string
 }
 
-type GetDescription400JSONResponse struct {
+type GetOpenAPI400JSONResponse struct {
 	Body    Error
-	Headers GetDescription400ResponseHeaders
+	Headers GetOpenAPI400ResponseHeaders
 }
 
-func (response GetDescription400JSONResponse) VisitGetDescriptionResponse(w http.ResponseWriter) error {
+func (response GetOpenAPI400JSONResponse) VisitGetOpenAPIResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3919,9 +3923,9 @@ func (response GetDescription400JSONResponse) VisitGetDescriptionResponse(w http
 	return err
 }
 
-type GetDescription413JSONResponse struct{ TooLargeJSONResponse }
+type GetOpenAPI413JSONResponse struct{ TooLargeJSONResponse }
 
-func (response GetDescription413JSONResponse) VisitGetDescriptionResponse(w http.ResponseWriter) error {
+func (response GetOpenAPI413JSONResponse) VisitGetOpenAPIResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3934,16 +3938,16 @@ func (response GetDescription413JSONResponse) VisitGetDescriptionResponse(w http
 	return err
 }
 
-type GetDescription500ResponseHeaders struct {
+type GetOpenAPI500ResponseHeaders struct {
 	XRequestId string
 }
 
-type GetDescription500JSONResponse struct {
+type GetOpenAPI500JSONResponse struct {
 	Body    Error
-	Headers GetDescription500ResponseHeaders
+	Headers GetOpenAPI500ResponseHeaders
 }
 
-func (response GetDescription500JSONResponse) VisitGetDescriptionResponse(w http.ResponseWriter) error {
+func (response GetOpenAPI500JSONResponse) VisitGetOpenAPIResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4011,7 +4015,7 @@ func (response DiscoverPerson200JSONResponse) VisitDiscoverPersonResponse(w http
 	return err
 }
 
-type DiscoverPerson400JSONResponse struct{ InvalidJSONResponse }
+type DiscoverPerson400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response DiscoverPerson400JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
 
@@ -4120,7 +4124,9 @@ func (response DiscoverPerson415JSONResponse) VisitDiscoverPersonResponse(w http
 	return err
 }
 
-type DiscoverPerson422JSONResponse struct{ UnprocessableJSONResponse }
+type DiscoverPerson422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response DiscoverPerson422JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
 
@@ -4140,7 +4146,7 @@ func (response DiscoverPerson422JSONResponse) VisitDiscoverPersonResponse(w http
 	return err
 }
 
-type DiscoverPerson429JSONResponse struct{ TooManyJSONResponse }
+type DiscoverPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response DiscoverPerson429JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
 
@@ -4346,7 +4352,9 @@ func (response EnrichPerson415JSONResponse) VisitEnrichPersonResponse(w http.Res
 	return err
 }
 
-type EnrichPerson422JSONResponse struct{ UnprocessableJSONResponse }
+type EnrichPerson422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response EnrichPerson422JSONResponse) VisitEnrichPersonResponse(w http.ResponseWriter) error {
 
@@ -4366,7 +4374,7 @@ func (response EnrichPerson422JSONResponse) VisitEnrichPersonResponse(w http.Res
 	return err
 }
 
-type EnrichPerson429JSONResponse struct{ TooManyJSONResponse }
+type EnrichPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response EnrichPerson429JSONResponse) VisitEnrichPersonResponse(w http.ResponseWriter) error {
 
@@ -4465,7 +4473,7 @@ func (response SearchPeople200JSONResponse) VisitSearchPeopleResponse(w http.Res
 	return err
 }
 
-type SearchPeople400JSONResponse struct{ InvalidJSONResponse }
+type SearchPeople400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response SearchPeople400JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
 
@@ -4574,7 +4582,9 @@ func (response SearchPeople415JSONResponse) VisitSearchPeopleResponse(w http.Res
 	return err
 }
 
-type SearchPeople422JSONResponse struct{ UnprocessableJSONResponse }
+type SearchPeople422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response SearchPeople422JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
 
@@ -4594,7 +4604,7 @@ func (response SearchPeople422JSONResponse) VisitSearchPeopleResponse(w http.Res
 	return err
 }
 
-type SearchPeople429JSONResponse struct{ TooManyJSONResponse }
+type SearchPeople429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response SearchPeople429JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
 
@@ -4705,7 +4715,7 @@ func (response ExplainSearch200JSONResponse) VisitExplainSearchResponse(w http.R
 	return err
 }
 
-type ExplainSearch400JSONResponse struct{ InvalidJSONResponse }
+type ExplainSearch400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response ExplainSearch400JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
 
@@ -4814,7 +4824,9 @@ func (response ExplainSearch415JSONResponse) VisitExplainSearchResponse(w http.R
 	return err
 }
 
-type ExplainSearch422JSONResponse struct{ UnprocessableJSONResponse }
+type ExplainSearch422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response ExplainSearch422JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
 
@@ -4834,7 +4846,7 @@ func (response ExplainSearch422JSONResponse) VisitExplainSearchResponse(w http.R
 	return err
 }
 
-type ExplainSearch429JSONResponse struct{ TooManyJSONResponse }
+type ExplainSearch429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response ExplainSearch429JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
 
@@ -4939,7 +4951,7 @@ func (response GetUsage200JSONResponse) VisitGetUsageResponse(w http.ResponseWri
 	return err
 }
 
-type GetUsage400JSONResponse struct{ InvalidJSONResponse }
+type GetUsage400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response GetUsage400JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
 
@@ -5010,7 +5022,7 @@ func (response GetUsage413JSONResponse) VisitGetUsageResponse(w http.ResponseWri
 	return err
 }
 
-type GetUsage429JSONResponse struct{ TooManyJSONResponse }
+type GetUsage429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response GetUsage429JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
 
@@ -5122,7 +5134,7 @@ func (response GetCodehostPerson200JSONResponse) VisitGetCodehostPersonResponse(
 	return err
 }
 
-type GetCodehostPerson400JSONResponse struct{ InvalidJSONResponse }
+type GetCodehostPerson400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response GetCodehostPerson400JSONResponse) VisitGetCodehostPersonResponse(w http.ResponseWriter) error {
 
@@ -5193,7 +5205,7 @@ func (response GetCodehostPerson413JSONResponse) VisitGetCodehostPersonResponse(
 	return err
 }
 
-type GetCodehostPerson429JSONResponse struct{ TooManyJSONResponse }
+type GetCodehostPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response GetCodehostPerson429JSONResponse) VisitGetCodehostPersonResponse(w http.ResponseWriter) error {
 
@@ -5290,7 +5302,7 @@ func (response PostCodehostPerson200JSONResponse) VisitPostCodehostPersonRespons
 	return err
 }
 
-type PostCodehostPerson400JSONResponse struct{ InvalidJSONResponse }
+type PostCodehostPerson400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response PostCodehostPerson400JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
 
@@ -5399,7 +5411,9 @@ func (response PostCodehostPerson415JSONResponse) VisitPostCodehostPersonRespons
 	return err
 }
 
-type PostCodehostPerson422JSONResponse struct{ UnprocessableJSONResponse }
+type PostCodehostPerson422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response PostCodehostPerson422JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
 
@@ -5419,7 +5433,7 @@ func (response PostCodehostPerson422JSONResponse) VisitPostCodehostPersonRespons
 	return err
 }
 
-type PostCodehostPerson429JSONResponse struct{ TooManyJSONResponse }
+type PostCodehostPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response PostCodehostPerson429JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
 
@@ -5511,7 +5525,7 @@ func (response GetNetworkPerson200JSONResponse) VisitGetNetworkPersonResponse(w 
 	return err
 }
 
-type GetNetworkPerson400JSONResponse struct{ InvalidJSONResponse }
+type GetNetworkPerson400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response GetNetworkPerson400JSONResponse) VisitGetNetworkPersonResponse(w http.ResponseWriter) error {
 
@@ -5582,7 +5596,7 @@ func (response GetNetworkPerson413JSONResponse) VisitGetNetworkPersonResponse(w 
 	return err
 }
 
-type GetNetworkPerson429JSONResponse struct{ TooManyJSONResponse }
+type GetNetworkPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response GetNetworkPerson429JSONResponse) VisitGetNetworkPersonResponse(w http.ResponseWriter) error {
 
@@ -5679,7 +5693,7 @@ func (response PostNetworkPerson200JSONResponse) VisitPostNetworkPersonResponse(
 	return err
 }
 
-type PostNetworkPerson400JSONResponse struct{ InvalidJSONResponse }
+type PostNetworkPerson400JSONResponse struct{ BadRequestJSONResponse }
 
 func (response PostNetworkPerson400JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
 
@@ -5788,7 +5802,9 @@ func (response PostNetworkPerson415JSONResponse) VisitPostNetworkPersonResponse(
 	return err
 }
 
-type PostNetworkPerson422JSONResponse struct{ UnprocessableJSONResponse }
+type PostNetworkPerson422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
 
 func (response PostNetworkPerson422JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
 
@@ -5808,7 +5824,7 @@ func (response PostNetworkPerson422JSONResponse) VisitPostNetworkPersonResponse(
 	return err
 }
 
-type PostNetworkPerson429JSONResponse struct{ TooManyJSONResponse }
+type PostNetworkPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
 
 func (response PostNetworkPerson429JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
 
@@ -5865,9 +5881,9 @@ type StrictServerInterface interface {
 	// GetContext Get the result of a context call
 	// (GET /v1/context/{request_id})
 	GetContext(ctx context.Context, request GetContextRequestObject) (GetContextResponseObject, error)
-	// GetDescription This description as JSON
+	// GetOpenAPI This description as JSON
 	// (GET /v1/openapi.json)
-	GetDescription(ctx context.Context, request GetDescriptionRequestObject) (GetDescriptionResponseObject, error)
+	GetOpenAPI(ctx context.Context, request GetOpenAPIRequestObject) (GetOpenAPIResponseObject, error)
 	// DiscoverPerson Find the same person on the other platforms
 	// (POST /v1/person/discover)
 	DiscoverPerson(ctx context.Context, request DiscoverPersonRequestObject) (DiscoverPersonResponseObject, error)
@@ -6028,23 +6044,23 @@ func (sh *strictHandler) GetContext(w http.ResponseWriter, r *http.Request, requ
 	}
 }
 
-// GetDescription operation middleware
-func (sh *strictHandler) GetDescription(w http.ResponseWriter, r *http.Request) {
-	var request GetDescriptionRequestObject
+// GetOpenAPI operation middleware
+func (sh *strictHandler) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
+	var request GetOpenAPIRequestObject
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.GetDescription(ctx, request.(GetDescriptionRequestObject))
+		return sh.ssi.GetOpenAPI(ctx, request.(GetOpenAPIRequestObject))
 	}
 	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetDescription")
+		handler = middleware(handler, "GetOpenAPI")
 	}
 
 	response, err := handler(r.Context(), w, r, request)
 
 	if err != nil {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(GetDescriptionResponseObject); ok {
-		if err := validResponse.VisitGetDescriptionResponse(w); err != nil {
+	} else if validResponse, ok := response.(GetOpenAPIResponseObject); ok {
+		if err := validResponse.VisitGetOpenAPIResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -179,12 +179,12 @@ func (d *CallTracker) answer(
 	d.respondWithoutResult(c)
 	switch {
 	case ctx.Err() != nil:
-		d.calls.WithLabelValues("left").Inc()
+		d.calls.WithLabelValues("client_gone").Inc()
 		return nil, fmt.Errorf("context: %w", context.Cause(ctx))
 	case task.Call.WebhookURL != "":
 		d.calls.WithLabelValues("accepted").Inc()
 	default:
-		d.calls.WithLabelValues("late").Inc()
+		d.calls.WithLabelValues("timeout").Inc()
 	}
 	return nil, nil
 }

@@ -304,13 +304,13 @@ func TestContextCall_EndsWithResultOrTimeout(t *testing.T) {
 			ends: "failed", answered: true},
 		"with one that the worker handed": {patience: time.Hour, webhook: hook,
 			before: come(event.ContextComplete, true), ends: "accepted", noted: true},
-		"at its end":                 {ends: "late"},
+		"at its end":                 {ends: "timeout"},
 		"at its end, with a webhook": {webhook: hook, ends: "accepted", noted: true},
 		"as its caller leaves": {patience: time.Hour, webhook: hook,
-			before: func(_ *CallTracker, _ *event.Context, leave context.CancelFunc) { leave() }, ends: "left",
+			before: func(_ *CallTracker, _ *event.Context, leave context.CancelFunc) { leave() }, ends: "client_gone",
 			noted: true, err: context.Canceled},
 		"as the service leaves": {patience: time.Hour,
-			before: func(d *CallTracker, _ *event.Context, _ context.CancelFunc) { d.StopWaiting() }, ends: "late"},
+			before: func(d *CallTracker, _ *event.Context, _ context.CancelFunc) { d.StopWaiting() }, ends: "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			left, metrics := &noted{}, prometheus.NewPedanticRegistry()

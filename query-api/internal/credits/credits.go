@@ -46,8 +46,8 @@ type Totals struct {
 	Lines []Line // by endpoint, then key
 }
 
-// Sums is the sums of a period of the ledger, by organization.
-type Sums map[string][]Line
+// Balances is the sums of a period of the ledger, by organization.
+type Balances map[string][]Line
 
 // ErrNotLoaded is returned by operations on a period whose sums were not loaded into the store, or
 // are lost.
@@ -89,7 +89,7 @@ type Store interface {
 	Usage(ctx context.Context, organization, period string) (Totals, error)
 	// Load initializes a period with the sums of the ledger. If the period is already loaded, it returns false and
 	// changes nothing.
-	Load(ctx context.Context, period string, sums Sums) (loaded bool, err error)
+	Load(ctx context.Context, period string, balances Balances) (loaded bool, err error)
 }
 
 // commitLease is how long a commit lasts without Settle. After that its usage event was most likely lost, unless Kafka

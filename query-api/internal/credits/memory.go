@@ -149,14 +149,14 @@ func (m *Memory) Usage(_ context.Context, organization, period string) (Totals, 
 }
 
 // Load implements [Store].
-func (m *Memory) Load(_ context.Context, period string, sums Sums) (bool, error) {
+func (m *Memory) Load(_ context.Context, period string, balances Balances) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.periods[period] != nil {
 		return false, nil
 	}
-	accounts := make(map[string]*account, len(sums))
-	for organization, lines := range sums {
+	accounts := make(map[string]*account, len(balances))
+	for organization, lines := range balances {
 		a := newAccount()
 		for _, l := range lines {
 			a.balance.Requests += l.Requests

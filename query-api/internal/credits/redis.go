@@ -173,16 +173,16 @@ func (r *Redis) Usage(ctx context.Context, organization, period string) (Totals,
 	return t, nil
 }
 
-// Load implements [Store]. The sums are written under a temporary name, which then becomes the period's, unless another
-// replica was faster: usage since its load must not be overwritten.
-func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error) {
+// Load implements [Store]. The balances are written under a temporary name, which then becomes the period's, unless
+// another replica was faster: usage since its load must not be overwritten.
+func (r *Redis) Load(ctx context.Context, period string, balances Balances) (bool, error) {
 	_, origin, err := r.run(ctx, "origin", Claim{Period: period})
 	if err != nil {
 		return false, err
 	}
 	name := rand.Text()
 	pipe := r.client.Pipeline()
-	for organization, lines := range sums {
+	for organization, lines := range balances {
 		base := r.prefix + period + ":" + name + ":" + organization
 		fields := make([]any, 0, 4+6*len(lines))
 		var b Balance

@@ -78,8 +78,7 @@ func New(cfg Config) (*Finder, error) {
 		cfg: cfg, publisher: publisher, byKey: make(map[string]*pendingTask), byID: make(map[string]*pendingTask),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_query_api_discoveries_total",
-			Help: "Discovery requests by outcome (answered, shared with another call, late, left by the caller, " +
-				"failed).",
+			Help: "Discovery requests by outcome (answered, shared, timeout, client_gone, failed).",
 		}, []string{"outcome"}),
 	}
 	if err := cfg.Registerer.Register(f.asked); err != nil {
@@ -166,10 +165,10 @@ func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discov
 	case <-q.answered:
 	case <-timeout.Done():
 		if ctx.Err() != nil {
-			f.count("left")
+			f.count("client_gone")
 			return nil, fmt.Errorf("discovery: %w", context.Cause(ctx))
 		}
-		f.count("late")
+		f.count("timeout")
 		return nil, nil
 	}
 	switch {

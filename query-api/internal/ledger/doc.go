@@ -13,6 +13,6 @@
 // for a second before they are published, unless a caller waits for them ([Outbox.Flush]) or may
 // look them up ([Outbox.FlushAsync]), a batch is full, or the service stops.
 //
-// [Reader.Sums] sums up a month: its rows in the read model, and the events of the topic that are
+// [Reader.Balances] sums up a month: its rows in the read model, and the events of the topic that are
 // not in it yet.
 package ledger

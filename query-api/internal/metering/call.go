@@ -127,7 +127,7 @@ func (c *Call) AllowAddressCount(ctx context.Context) error {
 	seconds := max(1, int64((d.RetryAfter+time.Second-1)/time.Second))
 	return &LimitError{
 		Outcome: c.outcome, RetryAfter: d.RetryAfter,
-		Detail: fmt.Sprintf("a size of 0 with a query that looks at e-mail addresses is limited to %d calls a minute "+
+		Detail: fmt.Sprintf("a size of 0 with a query on fields with e-mail addresses is limited to %d calls a minute "+
 			"for each key: "+
 			"ask for results, name fields without addresses, or call again in %d seconds",
 			addressCountsPerMinute, seconds),

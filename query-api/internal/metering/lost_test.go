@@ -96,7 +96,7 @@ func openBooks(t *testing.T, replies *replies) *books {
 			func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }), replies}, Limits: rates,
 		Ledger: outbox, Answers: answers,
 		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Balances: func(context.Context, string) (credits.Sums, error) { return nil, nil },
+		Balances: func(context.Context, string) (credits.Balances, error) { return nil, nil },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	go b.Run(ctx)

@@ -32,7 +32,7 @@ type Deps struct {
 	// IdentityKey is the hash key for returned identities.
 	IdentityKey []byte
 	// Balances sums up a period of the ledger.
-	Balances func(ctx context.Context, period string) (credits.Sums, error)
+	Balances func(ctx context.Context, period string) (credits.Balances, error)
 	// Erased reports whether a stored response is about a person who was erased since, so that it
 	// must not be returned again; nil means never.
 	Erased func(idempotency.Answer) bool
@@ -51,7 +51,7 @@ type Meter struct {
 	answers   *idempotency.Answers
 	hashes    *event.IdentityHasher
 	logger    *slog.Logger
-	balances  func(ctx context.Context, period string) (credits.Sums, error)
+	balances  func(ctx context.Context, period string) (credits.Balances, error)
 	isCharged func(ctx context.Context, organization, period, requestID string) (bool, error)
 	now       func() time.Time
 	loads     chan load

@@ -73,8 +73,8 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 // targetCompany is the kind of a company in Record.Identities.
 const targetCompany = "network-company"
 
-// CompanyQuery is a query of company enrichment. Slugs are identity.NormalizeUsername forms, IDs are exact; empty if not
-// given.
+// CompanyQuery is a query of company enrichment. Slugs are identity.NormalizeUsername forms, IDs are exact; empty if
+// not given.
 type CompanyQuery struct {
 	Slug      string
 	NetworkID string

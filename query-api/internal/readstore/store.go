@@ -259,12 +259,12 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		keys: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "muster_query_api_gathered_keys",
-			Help:    "Keys of one read-model query, gathered from concurrent requests.",
+			Name:    "muster_query_api_batch_keys",
+			Help:    "Keys of one read-model query, batched from concurrent requests.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 9),
 		}, []string{"table"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "muster_query_api_read_seconds",
+			Name:    "muster_query_api_read_duration_seconds",
 			Help:    "Duration of read-model queries by table and result (ok, error, canceled).",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"table", "result"}),

@@ -180,7 +180,7 @@ func TestCredits_KilledServerIsNotLoaded(t *testing.T) {
 	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
 	require.ErrorIs(t, err, credits.ErrNotLoaded)
 	loaded, err := store.Load(t.Context(), "2026-11",
-		credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}})
+		credits.Balances{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}})
 	require.NoError(t, err)
 	require.True(t, loaded)
 	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
@@ -215,7 +215,7 @@ func TestCredits_FailoverAndBackIsNotLoaded(t *testing.T) {
 		_, err := stores[server].Usage(t.Context(), "o", "2026-11")
 		require.ErrorIs(t, err, credits.ErrNotLoaded)
 		loaded, err := stores[server].Load(t.Context(), "2026-11",
-			credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: used}}})
+			credits.Balances{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: used}}})
 		require.NoError(t, err)
 		require.True(t, loaded)
 		u, err := stores[server].Usage(t.Context(), "o", "2026-11")
@@ -245,7 +245,7 @@ func TestCredits_ShareBalancesWithEarlierVersion(t *testing.T) {
 		t.Helper()
 		require.EqualValues(t, 1, client.Del(t.Context(), "c:2026-11:origin").Val())
 	}
-	sums := credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}}
+	sums := credits.Balances{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}}
 	loaded, err := store.Load(t.Context(), "2026-11", sums)
 	require.NoError(t, err)
 	require.True(t, loaded)

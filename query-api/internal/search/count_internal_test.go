@@ -10,7 +10,7 @@ import (
 	"muster/query-api/internal/search/cursor"
 )
 
-func TestSearch_KnowsCountsThatReadAddresses(t *testing.T) {
+func TestSearch_CountsAddressesInAnyClause(t *testing.T) {
 	s := &Searcher{deps: Deps{Now: time.Now, Key: make([]byte, cursor.KeySize)}}
 	counts := func(query, sort string, size int) bool {
 		p, err := s.Prepare(Request{Query: jsontext.Value(query), Sort: jsontext.Value(sort), Size: size})
@@ -22,30 +22,38 @@ func TestSearch_KnowsCountsThatReadAddresses(t *testing.T) {
 		`{"term":{"profile.personal_email":"a"}}`, `{"term":{"profile.personal_email.keyword":"a"}}`,
 		`{"term":{"profile.personal_email.keyword":{"value":"a","case_insensitive":true}}}`,
 		`{"terms":{"profile.personal_email.keyword":["a","b"]}}`, `{"range":{"profile.personal_email.keyword":{"gte":"a"}}}`,
-		`{"prefix":{"profile.personal_email":"a"}}`, `{"wildcard":{"profile.personal_email":"a*"}}`, `{"regexp":{"profile.personal_email":"a.*"}}`,
-		`{"fuzzy":{"profile.personal_email":"anna"}}`, `{"exists":{"field":"profile.personal_email"}}`, `{"exists":{"field":"profile"}}`,
+		`{"prefix":{"profile.personal_email":"a"}}`, `{"wildcard":{"profile.personal_email":"a*"}}`,
+		`{"regexp":{"profile.personal_email":"a.*"}}`,
+		`{"fuzzy":{"profile.personal_email":"anna"}}`, `{"exists":{"field":"profile.personal_email"}}`,
+		`{"exists":{"field":"profile"}}`,
 		`{"match":{"profile.personal_email":"a"}}`, `{"match_phrase":{"profile.personal_email":"a b"}}`,
 		`{"match_phrase_prefix":{"profile.personal_email":"a b"}}`, `{"match_bool_prefix":{"profile.personal_email":"a b"}}`,
-		`{"multi_match":{"query":"a","fields":["profile.*"],"lenient":true}}`, `{"multi_match":{"query":"a","fields":["*email*"]}}`, `{"multi_match":{"query":"a"}}`,
+		`{"multi_match":{"query":"a","fields":["profile.*"],"lenient":true}}`,
+		`{"multi_match":{"query":"a","fields":["*email*"]}}`, `{"multi_match":{"query":"a"}}`,
 		`{"multi_match":{"query":"a b","fields":["profile.headline","profile.personal_*"],"type":"cross_fields"}}`,
 		`{"combined_fields":{"query":"a","fields":["profile.headline","profile.personal_email"]}}`,
-		`{"query_string":{"query":"a"}}`, `{"query_string":{"query":"profile.personal_email:a*"}}`, `{"query_string":{"query":"profile.\\*:a"}}`,
+		`{"query_string":{"query":"a"}}`, `{"query_string":{"query":"profile.personal_email:a*"}}`,
+		`{"query_string":{"query":"profile.\\*:a"}}`,
 		`{"query_string":{"query":"_exists_:profile.personal_email"}}`, `{"query_string":{"query":"a","default_field":"*"}}`,
 		`{"simple_query_string":{"query":"a"}}`, `{"simple_query_string":{"query":"a*","fields":["profile.p*"]}}`,
 		`{"terms_set":{"profile.personal_email":{"terms":["a"],"minimum_should_match":1}}}`,
-		`{"bool":{"must_not":{"bool":{"filter":[{"term":{"profile_id":"p"}},{"prefix":{"profile.personal_email.keyword":"a"}}]}}}}`,
+		`{"bool":{"must_not":{"bool":{"filter":[{"term":{"profile_id":"p"}},` +
+			`{"prefix":{"profile.personal_email.keyword":"a"}}]}}}}`,
 		`{"constant_score":{"filter":{"dis_max":{"queries":[{"match_all":{}},{"match":{"profile.personal_email":"a"}}]}}}}`,
 		`{"boosting":{"positive":{"match":{"profile.personal_email":"a"}},"negative":{"match_all":{}},"negative_boost":0.5}}`,
 		`{"boosting":{"positive":{"match_all":{}},"negative":{"match":{"profile.personal_email":"a"}},"negative_boost":0.5}}`,
-		`{"function_score":{"query":{"match_all":{}},"functions":[{"filter":{"prefix":{"profile.personal_email":"a"}},"weight":2}],"min_score":1.5}}`,
+		`{"function_score":{"query":{"match_all":{}},"functions":[{"filter":{"prefix":` +
+			`{"profile.personal_email":"a"}},"weight":2}],"min_score":1.5}}`,
 	} {
 		require.True(t, counts(query, "", 0), query)
 		require.False(t, counts(query, "", 1), query)
 	}
 	for _, query := range []string{
 		`{"match_all":{}}`, `{"match":{"profile.headline":"personal_email"}}`, `{"term":{"profile_id":"p"}}`,
-		`{"multi_match":{"query":"a","fields":["experience.t*","profile.headline"]}}`, `{"query_string":{"query":"a","fields":["profile.summary"]}}`,
-		`{"nested":{"path":"experience","query":{"query_string":{"query":"experience.title:a","fields":["experience.title"]}}}}`,
+		`{"multi_match":{"query":"a","fields":["experience.t*","profile.headline"]}}`,
+		`{"query_string":{"query":"a","fields":["profile.summary"]}}`,
+		`{"nested":{"path":"experience","query":{"query_string":{"query":"experience.title:a",` +
+			`"fields":["experience.title"]}}}}`,
 	} {
 		require.False(t, counts(query, "", 0), query)
 	}

@@ -1,18 +1,14 @@
-// Package search answers person search: it reads a query of Elasticsearch's
-// language (clause), makes SQL of it (planner), ranks the people who match on
-// narrow columns, and then fetches the documents of one page.
+// Package search executes person searches: it validates a query in Elasticsearch's query DSL (package clause), ranks
+// the matching people, and fetches the documents of one page.
 //
-// Where the tables are this server's own, people are ranked by what is kept in memory of their parts (postings, kept.go), and
-// what follows is asked of ClickHouse only where that cannot.
+// If the tables are on one server, the in-memory index ranks (package postings). Queries that the index cannot answer,
+// and all queries on a cluster, are ranked with SQL (package planner), in at most four statements: absent terms,
+// statistics for scores with the total, ranks, documents.
 //
-// A page is read by SQL in at most four statements: fields and terms that scores need
-// (kept for a while), ranks with the total (which comes with the terms where those
-// are counted), documents. What a page's
-// order depends on beside the people themselves travels in the cursor, so that
-// nobody whose sort values stay is shown twice or left out while records are
-// being refreshed.
+// What the order of a page depends on, besides the people, is stored in the cursor. A person whose sort values do not
+// change is returned once by a walk over all pages, also while records are refreshed.
 //
-// Every statement runs within limits of time, memory and rows; a query that
-// exceeds one is refused with a [*Budget]. Input errors are of type
-// [*clause.Error] or one of package cursor's.
+// Each statement has limits of time, memory and rows; a query that exceeds one fails with a [TooExpensiveError]. A
+// search that misses its deadline for other reasons fails with an [OverloadedError]. Errors of the request are a
+// [clause.Error] or errors of package cursor.
 package search

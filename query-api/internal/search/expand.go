@@ -20,17 +20,14 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// firstBlend is where the numbers of blends of expansions begin, beyond those
-// that clauses give.
+// firstBlend is the number of the first blend of expansions. Those of clauses are smaller.
 const firstBlend = 1 << 20
 
-// maxPatternTerms is up to how many terms a pattern is searched by its terms
-// rather than by reading every text.
+// maxPatternTerms is the maximum number of terms of a pattern that is searched by its terms; others scan the texts.
 const maxPatternTerms = 256
 
-// expand replaces fuzzy and unfinished terms by the terms that exist, in the
-// query and in the filters of sort keys. The first page finds them, later ones
-// have them from the cursor.
+// expand rewrites multi-term nodes (fuzzy, prefix, pattern) to the terms that exist, in the query and in the filters
+// of sort keys. The first page finds the terms, later ones read them from the cursor.
 func (s *Search) expand(ctx context.Context) error {
 	if err := s.readPatterns(ctx); err != nil {
 		return err
@@ -40,7 +37,7 @@ func (s *Search) expand(ctx context.Context) error {
 		return err
 	}
 	blend := firstBlend
-	if s.node, err = s.expanded(ctx, s.node, &blend); err != nil {
+	if s.node, err = s.rewriteAll(ctx, s.node, &blend); err != nil {
 		return err
 	}
 	s.node = algebra.ShareStatistics(s.node)
@@ -48,42 +45,44 @@ func (s *Search) expand(ctx context.Context) error {
 		if key.Nested == nil {
 			continue
 		}
-		if s.sorts[i].Nested, err = s.expanded(ctx, key.Nested, &blend); err != nil {
+		if s.sorts[i].Nested, err = s.rewriteAll(ctx, key.Nested, &blend); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
-	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.becomes(ctx, n, blend) })
+func (s *Search) rewriteAll(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.rewrite(ctx, n, blend) })
 }
 
-// becomes is what a node is expanded to, itself where there is nothing to expand.
-func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+// rewrite returns the node that n expands to, or n (Query.rewrite in Lucene). It does not rewrite inner nodes.
+func (s *Search) rewrite(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	switch n := n.(type) {
 	case algebra.Fuzzy:
 		if n.Rewrite == algebra.RewriteConstant {
-			return s.searcher.anyNear(ctx, n)
+			return s.fuzzySet(ctx, n)
 		}
 		terms, err := s.expansion(ctx, n)
 		if err != nil {
 			return nil, err
 		}
 		*blend++
-		return rewritten(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
+		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 {
+			return fuzzyBoost(n.Text, t, edits(n.Text, t, n.Transpositions))
+		})
 	case algebra.Phrase:
 		if !n.PrefixLast {
-			return s.searcher.counted(ctx, n)
+			return s.searcher.countSloppyPhrases(ctx, n)
 		}
 		terms, err := s.expansion(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		return s.searcher.counted(ctx, finishedPhrase(n, terms))
+		return s.searcher.countSloppyPhrases(ctx, completePhrase(n, terms))
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
 			terms, err := s.expansion(ctx, n)
@@ -91,15 +90,15 @@ func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algeb
 				return nil, err
 			}
 			*blend++
-			return rewritten(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
+			return anyTerm(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
 		}
 		if n.Regexp != nil {
-			return s.searcher.matchingTerms(ctx, n)
+			return s.regexpSet(ctx, n)
 		}
 		if !planner.HasDictionary(n.Field) {
 			return n, nil
 		}
-		terms, err := s.searcher.patternTerms(ctx, n)
+		terms, err := s.patternTerms(ctx, n)
 		if err != nil || terms == nil {
 			return n, err
 		}
@@ -111,10 +110,9 @@ func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algeb
 	return n, nil
 }
 
-// expansion gives the terms of a fuzzy one or an unfinished phrase from the cursor, or
-// finds them and keeps them there.
+// expansion returns the terms that a node expands to from the cursor, or finds them and stores them there.
 func (s *Search) expansion(ctx context.Context, n algebra.Node) ([]string, error) {
-	key, find := s.searcher.unfinished(n)
+	key, find := s.expansionSource(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
 		return terms, nil
 	}
@@ -122,20 +120,20 @@ func (s *Search) expansion(ctx context.Context, n algebra.Node) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	s.keepExpansion(key, terms)
+	s.storeExpansion(key, terms)
 	return terms, nil
 }
 
-func (s *Search) keepExpansion(key string, terms []string) {
+func (s *Search) storeExpansion(key string, terms []string) {
 	if s.cursor.Expansions == nil {
 		s.cursor.Expansions = make(map[string][]string)
 	}
 	s.cursor.Expansions[key] = terms
 }
 
-// unfinished is what a fuzzy term or an unfinished phrase is kept by, and how its terms
-// are found; nothing for other nodes.
-func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
+// expansionSource returns the cursor's key for the terms that a fuzzy word, a scored pattern or a phrase prefix
+// expands to, and the function that finds them. find is nil for other nodes.
+func (s *Search) expansionSource(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
@@ -145,7 +143,7 @@ func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Con
 		if n.Rewrite == algebra.RewriteConstant {
 			break
 		}
-		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return s.fuzzyTerms(ctx, n) }
+		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return s.topFuzzyTerms(ctx, n) }
 	case algebra.Phrase:
 		if !n.PrefixLast {
 			break
@@ -157,15 +155,15 @@ func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Con
 	return "", nil
 }
 
-// findExpansions finds several expansions of the query at the same time, while no other search runs; otherwise
-// they are found one after another, as they are met.
+// findExpansions finds the expansions of the query concurrently, if the search may use all threads. Otherwise rewrite
+// finds them one after another.
 func (s *Search) findExpansions(ctx context.Context) error {
-	if !turnOf(ctx).alone() {
+	if !slotFrom(ctx).mayUseAllThreads() {
 		return nil
 	}
 	wanted := make(map[string]func(context.Context) ([]string, error))
 	algebra.Walk(s.node, func(n algebra.Node) {
-		if key, find := s.searcher.unfinished(n); find != nil && s.cursor.Expansions[key] == nil {
+		if key, find := s.expansionSource(n); find != nil && s.cursor.Expansions[key] == nil {
 			wanted[key] = find
 		}
 	})
@@ -183,7 +181,7 @@ func (s *Search) findExpansions(ctx context.Context) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			s.keepExpansion(key, terms)
+			s.storeExpansion(key, terms)
 			return nil
 		})
 	}
@@ -192,12 +190,13 @@ func (s *Search) findExpansions(ctx context.Context) error {
 
 func fuzzyKey(n algebra.Fuzzy) string {
 	return strings.Join([]string{
-		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions), strconv.FormatBool(n.Transpositions),
+		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions),
+		strconv.FormatBool(n.Transpositions),
 	}, "\x00")
 }
 
-// finishedPhrase puts the terms that its last one may be into a phrase.
-func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
+// completePhrase replaces the prefix at the end of a phrase by the terms that it expands to.
+func completePhrase(n algebra.Phrase, terms []string) algebra.Node {
 	if len(terms) == 0 {
 		return algebra.None{}
 	}
@@ -214,22 +213,21 @@ func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
 	return n
 }
 
-// similarity is what a term counts that is so many edits away.
-func similarity(text, term string, distance int) float64 {
-	return max(0, nearness(text, term, distance))
+// fuzzyBoost returns the boost of a term at an edit distance, as FuzzyTermsEnum in Lucene.
+func fuzzyBoost(text, term string, distance int) float64 {
+	return max(0, fuzzySortKey(text, term, distance))
 }
 
-// nearness is what terms are chosen by: less than nothing for one that has to be
-// written anew more often than it has characters.
-func nearness(text, term string, distance int) float64 {
+// fuzzySortKey returns the similarity by which terms are selected. It is negative if the distance exceeds the number of
+// characters.
+func fuzzySortKey(text, term string, distance int) float64 {
 	if distance == 0 {
 		return 1
 	}
 	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
 }
 
-// edits is the distance of two terms in characters inserted, removed or
-// replaced, and swapped if transpositions count as one.
+// edits returns the edit distance of two terms in characters (Levenshtein, or Damerau-Levenshtein with transpositions).
 func edits(a, b string, transpositions bool) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
@@ -253,14 +251,13 @@ func edits(a, b string, transpositions bool) int {
 	return last[len(y)]
 }
 
-// fuzzyTerms finds the existing terms near a text, the nearest first, then by
-// the alphabet, and keeps the first of them.
-func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
-	list, err := s.nearTerms(ctx, n)
+// topFuzzyTerms returns the live terms most similar to a fuzzy word, by similarity, then in alphabetical order.
+func (s *Search) topFuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
+	list, err := s.fuzzyTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b near) int {
+	slices.SortFunc(list, func(a, b candidateTerm) int {
 		switch {
 		case a.score > b.score:
 			return -1
@@ -273,33 +270,32 @@ func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, e
 	for i, t := range list {
 		terms[i] = t.term
 	}
-	return s.living(ctx, n.Field, terms, n.Expansions)
+	return s.liveTerms(ctx, n.Field, terms, n.Expansions)
 }
 
-// prefixTerms finds the first existing terms, by the alphabet, that begin with
-// a text.
-func (s *Searcher) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
-	terms, err := s.dictionary(ctx, planner.PrefixTerms(f, prefix))
+// prefixTerms returns the first live terms with a prefix, in alphabetical order.
+func (s *Search) prefixTerms(ctx context.Context, f algebra.Field, prefix string, limit int) ([]string, error) {
+	terms, err := s.dictionaryTerms(ctx, planner.PrefixTerms(f, prefix))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(terms)
-	return s.living(ctx, f, terms, most)
+	return s.liveTerms(ctx, f, terms, limit)
 }
 
-// maxFieldsPerStatement is how many dictionaries a statement of readPatterns reads: what it has read is lost if it does
-// not end before the query's time is over.
+// maxFieldsPerStatement is the number of dictionaries that a statement of readPatterns reads. A statement that misses
+// the query's deadline caches nothing.
 const maxFieldsPerStatement = 8
 
 // maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
 const maxPatternsPerStatement = 256
 
-// readPatterns caches the terms of the query's patterns in the snapshot of ctx, reading several dictionaries in one
-// statement: a text over all fields has a pattern for each, and a statement of its own for each takes milliseconds even
-// where people are few. It does nothing if the index cannot be read; patterns are then read one by one as they are met.
+// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one
+// statement: a text over all fields has a pattern for each, and one statement for each takes milliseconds even in a
+// small table. It does nothing without a snapshot or if the text index cannot be read; rewrite then reads them one by
+// one.
 func (s *Search) readPatterns(ctx context.Context) error {
-	t, ok := ctx.Value(tryKey{}).(*try)
-	if !ok {
+	if s.attempt == nil {
 		return nil
 	}
 	type wanted struct {
@@ -316,7 +312,7 @@ func (s *Search) readPatterns(ctx context.Context) error {
 				return
 			}
 			key := strings.Join(planner.PatternTerms(p, maxPatternTerms+1).Key(), "\x00")
-			if !seen[key] && !t.snapshot.HasTerms(key) {
+			if !seen[key] && !s.attempt.snapshot.HasTerms(key) {
 				seen[key] = true
 				byField[p.Field.Name()] = append(byField[p.Field.Name()], wanted{p, key})
 			}
@@ -327,7 +323,7 @@ func (s *Search) readPatterns(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(1)
-	if turnOf(ctx).alone() {
+	if slotFrom(ctx).mayUseAllThreads() {
 		g.SetLimit(s.searcher.cfg.Threads)
 	}
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(byField)), maxFieldsPerStatement) {
@@ -356,8 +352,8 @@ func (s *Search) readPatterns(ctx context.Context) error {
 					return err
 				}
 				for i, w := range some {
-					t.found.Store(true)
-					if _, err := t.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
+					s.attempt.readTerms.Store(true)
+					if _, err := s.attempt.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
 						return err
 					}
 				}
@@ -365,17 +361,16 @@ func (s *Search) readPatterns(ctx context.Context) error {
 			})
 		}
 	}
-	var noIndex *unindexedError
+	var noIndex *noIndexError
 	if err := g.Wait(); !errors.As(err, &noIndex) {
 		return err
 	}
 	return nil
 }
 
-// patternTerms finds the terms that a pattern matches, nil when there are so
-// many that reading the texts is better.
-func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.dictionary(ctx, planner.PatternTerms(n, maxPatternTerms+1))
+// patternTerms returns the terms that a pattern matches, or nil if there are more than maxPatternTerms.
+func (s *Search) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := s.dictionaryTerms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
 	if err != nil || len(terms) > maxPatternTerms {
 		return nil, err
 	}
@@ -385,9 +380,9 @@ func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]strin
 	return terms, nil
 }
 
-// dictionary reads terms from the index or, where there is none, from the texts.
-func (s *Searcher) dictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
-	return remembered(ctx, d.Key(), func() ([]string, error) { return s.readDictionary(ctx, d) })
+// dictionaryTerms returns terms from the snapshot's cache, the text index or, without one, the texts.
+func (s *Search) dictionaryTerms(ctx context.Context, d planner.Dictionary) ([]string, error) {
+	return s.memoizeTerms(d.Key(), func() ([]string, error) { return s.searcher.readDictionary(ctx, d) })
 }
 
 func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
@@ -402,8 +397,8 @@ func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]
 	}
 	if d.Index.SQL != "" {
 		err := s.query(ctx, stepDictionary, d.Index, scan)
-		var code *unindexedError
-		if !errors.As(err, &code) {
+		var noIndex *noIndexError
+		if !errors.As(err, &noIndex) {
 			return terms, err
 		}
 		terms = nil
@@ -411,29 +406,34 @@ func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]
 	return terms, s.query(ctx, "texts", d.Texts, scan)
 }
 
-// unindexedError says that a table has no index to read, as one that is spread
-// over a cluster.
-type unindexedError struct{ error }
+// noIndexError is the error of a table whose text index cannot be read, such as a distributed table.
+type noIndexError struct{ error }
 
-// living keeps the first terms that somebody has: an index remembers those of
-// replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
-func (s *Searcher) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
-	from := planner.People{Hidden: s.deps.Store.Hidden()}
-	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(from.Hidden)}, terms...)
-	return remembered(ctx, key, func() ([]string, error) { return s.findLiving(ctx, f, terms, most, from) })
+// liveTerms returns the first terms that have a live document. A text index lists terms of replaced and erased
+// documents until its parts are merged.
+func (s *Search) liveTerms(ctx context.Context, f algebra.Field, terms []string, limit int) ([]string, error) {
+	from := planner.People{Hidden: s.searcher.deps.Store.Hidden()}
+	key := append([]string{"living", f.Name(), strconv.Itoa(limit), fmt.Sprint(from.Hidden)}, terms...)
+	return s.memoizeTerms(key, func() ([]string, error) {
+		return s.searcher.findLiveTerms(ctx, f, terms, limit, from)
+	})
 }
 
-func (s *Searcher) findLiving(ctx context.Context, f algebra.Field, terms []string, most int, from planner.People) ([]string, error) {
+func (s *Searcher) findLiveTerms(ctx context.Context, f algebra.Field, terms []string, limit int,
+	from planner.People) ([]string, error) {
 	out := []string{}
-	for len(terms) > 0 && len(out) < most {
-		some := terms[:min(len(terms), max(64, most-len(out)))]
+	for len(terms) > 0 && len(out) < limit {
+		some := terms[:min(len(terms), max(64, limit-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		if err := s.query(ctx, "terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		err := s.query(ctx, "live_terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error {
+			return rows.Scan(&counts)
+		})
+		if err != nil {
 			return nil, err
 		}
 		for i, n := range counts {
-			if n > 0 && len(out) < most {
+			if n > 0 && len(out) < limit {
 				out = append(out, some[i])
 			}
 		}
@@ -441,11 +441,11 @@ func (s *Searcher) findLiving(ctx context.Context, f algebra.Field, terms []stri
 	return out, nil
 }
 
-// stepDictionary is the step that reads an index.
+// stepDictionary is the step that reads a text index.
 const stepDictionary = "dictionary"
 
-// unindexed says that the server cannot read a text index as a table.
-func unindexed(code clickhouse.Code) bool {
+// meansNoIndex reports whether an error means that the server cannot read a text index as a table.
+func meansNoIndex(code clickhouse.Code) bool {
 	switch code {
 	case proto.ErrBadArguments, proto.ErrUnknownFunction, proto.ErrUnknownTable, proto.ErrNotImplemented:
 		return true

@@ -15,44 +15,45 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// Explanation is what a search would do.
+// Explanation describes how a search would be executed.
 type Explanation struct {
+	// Refused is why the request is invalid or too expensive; empty: it is neither.
 	Refused       string      `json:"refused,omitempty"`
 	Query         any         `json:"query,omitzero"`
 	Statements    []Statement `json:"statements"`
 	EstimatedRows int64       `json:"estimated_rows"`
 	MaxCredits    int64       `json:"max_credits"`
-	// Passing says that the same query may be explained otherwise a moment later.
-	Passing bool `json:"-"`
+	// Transient reports that the same query may have another explanation later.
+	Transient bool `json:"-"`
 }
 
-// Statement is one step of a search.
+// Statement is a step of a search.
 type Statement struct {
 	Step       string            `json:"step"`
 	SQL        string            `json:"sql"`
 	Parameters map[string]string `json:"parameters"`
 }
 
-// Explain says what a search would do. What is refused is an answer, not an
-// error; a wrong cursor is an error. The weights of terms stand for one match
-// of each, since nothing is counted; nor are those left out that nobody has, or fields that cannot matter for the page, and
-// the sample by which those are found is not there. The stored terms that fuzzy words, unfinished ones and patterns become
-// have placeholders: only a search, which costs, gives what is stored. It waits its turn as a search does.
+// Explain describes how a search would be executed, without executing it. An invalid or too expensive query is an
+// [Explanation] with Refused; an invalid cursor is an error. Statistics are unknown: weights assume one match of each
+// term, absent terms are not dropped, and the sample for the minimum score is missing. Stored terms that multi-term
+// queries expand to are replaced by placeholders, since only a charged search may reveal stored data. It waits for a
+// slot as a search does.
 func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
 	if err == nil {
-		err = prepared.inTurn(ctx, func(ctx context.Context) (err error) {
+		err = prepared.withSlot(ctx, func(ctx context.Context) (err error) {
 			e, err = prepared.explain(ctx)
 			return err
 		})
 	}
-	var refused *clause.Error
-	var budget *Budget
+	var invalid *clause.Error
+	var tooExpensive *TooExpensiveError
 	switch {
-	case errors.As(err, &refused):
-		return &Explanation{Refused: refused.Error(), Statements: []Statement{}}, nil
-	case errors.As(err, &budget):
-		return &Explanation{Refused: budget.Error(), Statements: []Statement{}, Passing: true}, nil
+	case errors.As(err, &invalid):
+		return &Explanation{Refused: invalid.Error(), Statements: []Statement{}}, nil
+	case errors.As(err, &tooExpensive):
+		return &Explanation{Refused: tooExpensive.Error(), Statements: []Statement{}, Transient: true}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -63,32 +64,33 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 	if err := s.findExpansions(ctx); err != nil {
 		return nil, err
 	}
-	blend, hidden := firstBlend, placeholders{names: make(map[string]string)}
-	query, err := s.explained(ctx, s.node, &blend, &hidden)
+	blend, redacted := firstBlend, redactedTerms{names: make(map[string]string)}
+	query, err := s.explainNode(ctx, s.node, &blend, &redacted)
 	if err != nil {
 		return nil, err
 	}
-	run, shown := slices.Clone(s.sorts), slices.Clone(s.sorts)
+	executed, shown := slices.Clone(s.sorts), slices.Clone(s.sorts)
 	for i, key := range s.sorts {
 		if key.Nested == nil {
 			continue
 		}
-		filter, err := s.explained(ctx, key.Nested, &blend, &hidden)
+		filter, err := s.explainNode(ctx, key.Nested, &blend, &redacted)
 		if err != nil {
 			return nil, err
 		}
-		run[i].Nested, shown[i].Nested = filter.run, filter.shown
+		executed[i].Nested, shown[i].Nested = filter.executed, filter.redacted
 	}
-	query.run, query.shown = algebra.ShareStatistics(query.run), algebra.ShareStatistics(query.shown)
-	if s.from.Refreshed, err = s.searcher.refreshed(ctx, query.run, run); err != nil {
+	query.executed = algebra.ShareStatistics(query.executed)
+	query.redacted = algebra.ShareStatistics(query.redacted)
+	if s.from.Refreshed, err = s.searcher.hasVersionBumps(ctx, query.executed, executed); err != nil {
 		return nil, err
 	}
-	e := &Explanation{Query: algebra.Describe(query.described), Statements: []Statement{}}
-	// First, since it shows whether indexes can be read as tables.
-	if e.EstimatedRows, err = s.estimate(ctx, query.run, run); err != nil {
+	e := &Explanation{Query: algebra.Describe(query.requested), Statements: []Statement{}}
+	// First, since it determines whether text indexes can be read as tables.
+	if e.EstimatedRows, err = s.estimateRows(ctx, query.executed, executed); err != nil {
 		return nil, err
 	}
-	for _, p := range s.steps(query.shown, shown, hidden.in(s.cursor.Stats)) {
+	for _, p := range s.steps(query.redacted, shown, redacted.redactStats(s.cursor.Stats)) {
 		if p.Parameters == nil {
 			p.Parameters = map[string]string{}
 		}
@@ -97,14 +99,14 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 	return e, nil
 }
 
-// estimate is how many rows the statements of a query read.
-func (s *Search) estimate(ctx context.Context, n algebra.Node, sorts []planner.Sort) (int64, error) {
+// estimateRows returns how many rows the statements of a query read.
+func (s *Search) estimateRows(ctx context.Context, n algebra.Node, sorts []planner.Sort) (int64, error) {
 	var total int64
 	for _, p := range s.steps(n, sorts, s.cursor.Stats) {
 		p.SQL = "EXPLAIN ESTIMATE " + p.SQL
 		name := "estimate"
 		if p.index {
-			name = stepPresence
+			name = stepTerms
 		}
 		err := s.searcher.query(ctx, name, p.Statement, func(rows driver.Rows) error {
 			var database, table string
@@ -115,10 +117,10 @@ func (s *Search) estimate(ctx context.Context, n algebra.Node, sorts []planner.S
 			total += int64(read)
 			return nil
 		})
-		var none *unindexedError
-		if errors.As(err, &none) {
-			s.searcher.noteUnindexed()
-			return s.estimate(ctx, n, sorts) // its steps read columns now
+		var noIndex *noIndexError
+		if errors.As(err, &noIndex) {
+			s.searcher.disableIndexReads()
+			return s.estimateRows(ctx, n, sorts) // Its steps read columns now.
 		}
 		if err != nil {
 			return 0, err
@@ -127,14 +129,14 @@ func (s *Search) estimate(ctx context.Context, n algebra.Node, sorts []planner.S
 	return total, nil
 }
 
-// step is a statement of a search and what it is for.
+// step is a statement of a search with the name of its step.
 type step struct {
 	step string
 	planner.Statement
-	index bool // it reads indexes as tables
+	index bool // it reads text indexes as tables
 }
 
-// steps are what a query is searched by. stats are those of the cursor.
+// steps returns the statements of a query. stats are those of the cursor.
 func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stats) []step {
 	var out []step
 	add := func(name string, p planner.Statement) {
@@ -146,10 +148,10 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 	filters := planner.SortFilters(sorts)
 	if s.first {
 		for _, p := range planner.PresenceStatements(n, filters, firstBlend) {
-			if s.searcher.seeksIndex(p) {
-				out = append(out, step{step: stepPresence, Statement: p.Index, index: true})
+			if s.searcher.usesIndex(p) {
+				out = append(out, step{step: stepTerms, Statement: p.Index, index: true})
 			} else {
-				add(stepPresence, p.Columns)
+				add(stepTerms, p.Columns)
 			}
 		}
 		none := planner.NewStats()
@@ -161,7 +163,7 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 			counted = len(keys) > 0
 			add("count", terms)
 			for _, c := range planner.FieldStatements(n, filters, none, unknown) {
-				add("fields", c.Statement)
+				add("field_stats", c.Statement)
 			}
 		}
 		stats = planner.UnknownStats(n, filters)
@@ -180,50 +182,51 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 	return out
 }
 
-// explained is a query, or the filter of a sort key, in the three forms that an explanation has of it.
-type explained struct {
-	// run is what is searched; shown the same without what was read from the store; described is what was asked for.
-	run, shown, described algebra.Node
+// explainedNode is a query, or the filter of a sort key, in three forms: as executed, the same with stored terms
+// redacted, and as requested.
+type explainedNode struct {
+	executed, redacted, requested algebra.Node
 }
 
-func (s *Search) explained(ctx context.Context, n algebra.Node, blend *int, hidden *placeholders) (explained, error) {
-	var e explained
-	var became []algebra.Node // in the order in which the nodes are rewritten, which is always the same
+func (s *Search) explainNode(ctx context.Context, n algebra.Node, blend *int,
+	redacted *redactedTerms) (explainedNode, error) {
+	var e explainedNode
+	var rewritten []algebra.Node // in the order in which the nodes are visited, which is always the same
 	var err error
-	e.run, err = algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
-		m, err := s.becomes(ctx, n, blend)
+	e.executed, err = algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
+		m, err := s.rewrite(ctx, n, blend)
 		if err == nil {
-			m, err = s.ofTheLiving(ctx, m, n)
+			m, err = s.dropDeadTerms(ctx, m, n)
 		}
-		became = append(became, m)
+		rewritten = append(rewritten, m)
 		return m, err
 	})
 	if err != nil {
 		return e, err
 	}
-	again := func(change func(asked, became algebra.Node) algebra.Node) algebra.Node {
+	replace := func(change func(original, rewritten algebra.Node) algebra.Node) algebra.Node {
 		i := -1
 		out, _ := algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
 			i++
-			if !expands(n) {
+			if !needsStore(n) {
 				return n, nil
 			}
-			return change(n, became[i]), nil
+			return change(n, rewritten[i]), nil
 		})
 		return out
 	}
-	e.shown = again(func(asked, became algebra.Node) algebra.Node { return hidden.hide(asked, became) })
-	e.described = again(func(asked, became algebra.Node) algebra.Node {
-		if terms, ok := found(asked, became); ok {
-			return algebra.Expanded{Node: asked, Terms: terms}
+	e.redacted = replace(redacted.redact)
+	e.requested = replace(func(original, rewritten algebra.Node) algebra.Node {
+		if terms, ok := countExpansion(original, rewritten); ok {
+			return algebra.Expanded{Node: original, Terms: terms}
 		}
-		return asked
+		return original
 	})
 	return e, nil
 }
 
-// expands says that something is read from the store before a node is planned.
-func expands(n algebra.Node) bool {
+// needsStore reports whether rewriting a node may read from the store.
+func needsStore(n algebra.Node) bool {
 	switch n.(type) {
 	case algebra.Fuzzy, algebra.Pattern, algebra.Phrase:
 		return true
@@ -231,11 +234,11 @@ func expands(n algebra.Node) bool {
 	return false
 }
 
-// found is how many terms a node became, where it became other terms than those it was asked with.
-func found(asked, became algebra.Node) (terms int, ok bool) {
-	switch p := asked.(type) {
+// countExpansion returns the number of terms that a node expanded to. ok is false if it was not expanded.
+func countExpansion(original, rewritten algebra.Node) (terms int, ok bool) {
+	switch p := original.(type) {
 	case algebra.Pattern:
-		if _, same := became.(algebra.Pattern); same {
+		if _, same := rewritten.(algebra.Pattern); same {
 			return 0, false
 		}
 	case algebra.Phrase:
@@ -243,7 +246,7 @@ func found(asked, became algebra.Node) (terms int, ok bool) {
 			return 0, false
 		}
 	}
-	algebra.Walk(became, func(n algebra.Node) {
+	algebra.Walk(rewritten, func(n algebra.Node) {
 		switch n := n.(type) {
 		case algebra.Term:
 			terms++
@@ -256,34 +259,33 @@ func found(asked, became algebra.Node) (terms int, ok bool) {
 	return terms, true
 }
 
-// ofTheLiving leaves out of a set of found terms those that nobody has any more. A search need not: it finds nobody by
-// them. An explanation would tell that there was somebody who had them.
-func (s *Search) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
-	set, ok := became.(algebra.Set)
-	if _, same := asked.(algebra.Set); !ok || same {
-		return became, nil
+// dropDeadTerms drops from the terms that a node expanded to those without a live document. A search need not, since
+// they match nothing; an explanation would reveal that there was a document.
+func (s *Search) dropDeadTerms(ctx context.Context, rewritten, original algebra.Node) (algebra.Node, error) {
+	set, ok := rewritten.(algebra.Set)
+	if _, same := original.(algebra.Set); !ok || same {
+		return rewritten, nil
 	}
-	var found []string
+	var live []string
 	for some := range slices.Chunk(set.Values, clause.MaxExpansions) {
-		living, err := s.searcher.living(ctx, set.Field, some, len(some))
+		terms, err := s.liveTerms(ctx, set.Field, some, len(some))
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, living...)
+		live = append(live, terms...)
 	}
-	set.Values = found
-	return oneOf(set), nil
+	set.Values = live
+	return setOrNone(set), nil
 }
 
-// placeholders stand in what is shown for terms that were read from the store: who asks has not been given the records
-// that they are of.
-type placeholders struct {
+// redactedTerms maps stored terms to placeholders: the caller was not charged for the records that have them.
+type redactedTerms struct {
 	names map[string]string // by planner's keys
 	terms int
 }
 
-// of is the placeholder of a term, the same wherever the term is.
-func (p *placeholders) of(f algebra.Field, term string) string {
+// placeholder returns the placeholder of a term, the same for each occurrence.
+func (p *redactedTerms) placeholder(f algebra.Field, term string) string {
 	key := planner.TermKey(f.Name(), term)
 	if _, ok := p.names[key]; !ok {
 		p.terms++
@@ -292,30 +294,30 @@ func (p *placeholders) of(f algebra.Field, term string) string {
 	return p.names[key]
 }
 
-func (p *placeholders) all(f algebra.Field, terms []string) []string {
+func (p *redactedTerms) placeholders(f algebra.Field, terms []string) []string {
 	out := make([]string, len(terms))
 	for i, t := range terms {
-		out[i] = p.of(f, t)
+		out[i] = p.placeholder(f, t)
 	}
 	return out
 }
 
-// hide puts placeholders in place of what a node became.
-func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
-	_, expanded := found(asked, became)
-	out, _ := algebra.Rewrite(became, func(n algebra.Node) (algebra.Node, error) {
+// redact replaces the terms that a node expanded to by placeholders.
+func (p *redactedTerms) redact(original, rewritten algebra.Node) algebra.Node {
+	_, expanded := countExpansion(original, rewritten)
+	out, _ := algebra.Rewrite(rewritten, func(n algebra.Node) (algebra.Node, error) {
 		switch n := n.(type) {
 		case algebra.Term:
-			n.Text = p.of(n.Field, n.Text)
+			n.Text = p.placeholder(n.Field, n.Text)
 			return n, nil
 		case algebra.Set:
-			n.Values = p.all(n.Field, n.Values)
+			n.Values = p.placeholders(n.Field, n.Values)
 			return n, nil
 		case algebra.Phrase:
 			if last := len(n.Terms) - 1; expanded {
-				n.Terms = append(slices.Clone(n.Terms[:last]), p.all(n.Field, n.Terms[last]))
+				n.Terms = append(slices.Clone(n.Terms[:last]), p.placeholders(n.Field, n.Terms[last]))
 			}
-			if n.Found != nil { // hashes of people
+			if n.Found != nil { // It has hashes of people.
 				n.Found = &algebra.Frequencies{Keys: []uint64{0}, Values: []float64{1}}
 			}
 			return n, nil
@@ -325,20 +327,23 @@ func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
 	return out
 }
 
-// in are statistics in which the placeholders count what their terms do.
-func (p *placeholders) in(stats *planner.Stats) *planner.Stats {
-	out := &planner.Stats{Fields: stats.Fields, Terms: maps.Clone(stats.Terms), Absent: maps.Clone(stats.Absent), Bits: maps.Clone(stats.Bits)}
+// redactStats returns a copy of the statistics in which placeholders have the counts of their terms.
+func (p *redactedTerms) redactStats(stats *planner.Stats) *planner.Stats {
+	out := &planner.Stats{
+		Fields: stats.Fields, Terms: maps.Clone(stats.Terms), Absent: maps.Clone(stats.Absent),
+		Bits: maps.Clone(stats.Bits),
+	}
 	for key, name := range p.names {
 		field, _, _ := strings.Cut(key, "\x00")
-		shown := planner.TermKey(field, name)
+		redacted := planner.TermKey(field, name)
 		if n, ok := stats.Terms[key]; ok {
-			out.Terms[shown] = n
+			out.Terms[redacted] = n
 		}
 		if stats.Absent[key] {
-			out.Absent[shown] = true
+			out.Absent[redacted] = true
 		}
 		if n, ok := stats.Bits[key]; ok {
-			out.Bits[shown] = n
+			out.Bits[redacted] = n
 		}
 	}
 	return out

@@ -17,65 +17,65 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// invalidScore is what is said of scores that Elasticsearch refuses.
+// invalidScore is the error text for scores that Elasticsearch rejects.
 const invalidScore = "function_score: score is negative or not a number, or a field has no value; " +
 	"set `missing` or use another modifier, factor or scale"
 
-// element is an element of a nested path that matches.
-type element struct {
+// innerHit is a nested document that matches.
+type innerHit struct {
 	index  int
 	score  float32
-	values []string // of the fields that the elements are ordered by, in their order
+	values []string // of the fields of the sort keys, in their order
 }
 
-// innerHits finds the elements that matched in each document of a page, and
-// gives by document the member "inner_hits" that shows them, nil when nobody
-// asked.
-func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
-	var asked []algebra.Nested
+// innerHits finds the matching nested documents of a page. It returns the field "inner_hits" for each document, or nil
+// if the query requests none.
+func (s *Search) innerHits(ctx context.Context, page *resultPage) ([][]byte, error) {
+	var requested []algebra.Nested
 	algebra.Walk(s.node, func(n algebra.Node) {
 		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
-			asked = append(asked, m)
+			requested = append(requested, m)
 		}
 	})
-	if len(asked) == 0 || len(r.places) == 0 {
+	if len(requested) == 0 || len(page.hits) == 0 {
 		return nil, nil
 	}
-	hashes := make([]uint64, len(r.places))
-	for i, p := range r.places {
+	hashes := make([]uint64, len(page.hits))
+	for i, p := range page.hits {
 		hashes[i] = p.Hash
 	}
-	out := make([][]byte, len(r.places))
-	for _, n := range asked {
-		found, invalid := make(map[string][]element), false
-		err := s.searcher.query(ctx, "inner hits", planner.InnerStatement(n, s.cursor.Stats, hashes), func(rows driver.Rows) error {
-			var hash uint64
-			var id string
-			var scores []float32
-			var values [][]string
-			if err := rows.Scan(&hash, &id, &scores, &values); err != nil {
-				return err
-			}
-			for i, score := range scores {
-				if math.IsInf(float64(score), -1) {
-					continue
+	out := make([][]byte, len(page.hits))
+	for _, n := range requested {
+		found, invalid := make(map[string][]innerHit), false
+		err := s.searcher.query(ctx, "inner hits", planner.InnerStatement(n, s.cursor.Stats, hashes),
+			func(rows driver.Rows) error {
+				var hash uint64
+				var id string
+				var scores []float32
+				var values [][]string
+				if err := rows.Scan(&hash, &id, &scores, &values); err != nil {
+					return err
 				}
-				invalid = invalid || score < 0 || score != score
-				e := element{index: i, score: score}
-				for _, list := range values[1:] {
-					e.values = append(e.values, list[i])
+				for i, score := range scores {
+					if math.IsInf(float64(score), -1) {
+						continue
+					}
+					invalid = invalid || score < 0 || score != score
+					e := innerHit{index: i, score: score}
+					for _, list := range values[1:] {
+						e.values = append(e.values, list[i])
+					}
+					found[id] = append(found[id], e)
 				}
-				found[id] = append(found[id], e)
-			}
-			return nil
-		})
+				return nil
+			})
 		if err == nil && invalid {
-			err = &Budget{invalidScore}
+			err = &TooExpensiveError{invalidScore}
 		}
 		if err != nil {
 			return nil, err
 		}
-		for i, d := range r.documents {
+		for i, d := range page.documents {
 			if d.JSON == nil {
 				continue
 			}
@@ -87,15 +87,15 @@ func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
 	return out, nil
 }
 
-// compare says which of two elements comes first.
-func compare(keys []algebra.InnerSort, a, b element) int {
+// compareHits compares two inner hits by sort keys, then by their positions.
+func compareHits(keys []algebra.InnerSort, a, b innerHit) int {
 	fields := 0
 	for _, k := range keys {
 		by, fixed := 0, false
 		switch k.By {
 		case algebra.InnerScore:
 			by = cmp.Compare(a.score, b.score)
-		case algebra.InnerPlace:
+		case algebra.InnerPosition:
 			by = cmp.Compare(a.index, b.index)
 		case algebra.InnerField:
 			by, fixed = compareValues(k, a.values[fields], b.values[fields])
@@ -111,8 +111,8 @@ func compare(keys []algebra.InnerSort, a, b element) int {
 	return cmp.Compare(a.index, b.index)
 }
 
-// compareValues compares two values of a field, "" for none; fixed says that it is the same
-// in both directions.
+// compareValues compares two values of a field, "" if absent. fixed reports whether the result holds in both
+// directions.
 func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 	if k.Missing != nil {
 		a, b = cmp.Or(a, *k.Missing), cmp.Or(b, *k.Missing)
@@ -133,15 +133,15 @@ func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 		y, _ := strconv.ParseFloat(b, 64)
 		return cmp.Compare(x, y), false
 	}
-	x, _ := strconv.ParseInt(a, 10, 64) // the store, and who read the sort, wrote a number
+	x, _ := strconv.ParseInt(a, 10, 64) // written by the store or by clause.Sorts
 	y, _ := strconv.ParseInt(b, 10, 64)
 	return cmp.Compare(x, y), false
 }
 
 // appendHits appends "<name>":{"total":n,"hits":[...]}.
-func appendHits(b []byte, n algebra.Nested, matching []element, document []byte) ([]byte, error) {
-	slices.SortFunc(matching, func(a, b element) int { return compare(n.InnerHits.Sort, a, b) })
-	elements, err := list(document, n.Path)
+func appendHits(b []byte, n algebra.Nested, matching []innerHit, document []byte) ([]byte, error) {
+	slices.SortFunc(matching, func(a, b innerHit) int { return compareHits(n.InnerHits.Sort, a, b) })
+	elements, err := arrayField(document, n.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -157,15 +157,16 @@ func appendHits(b []byte, n algebra.Nested, matching []element, document []byte)
 	b = strconv.AppendInt(b, int64(len(matching)), 10)
 	b = append(b, `,"hits":[`...)
 	first := true
-	for _, e := range matching[min(n.InnerHits.From, len(matching)):min(n.InnerHits.From+n.InnerHits.Size, len(matching))] {
+	from, to := n.InnerHits.From, n.InnerHits.From+n.InnerHits.Size
+	for _, e := range matching[min(from, len(matching)):min(to, len(matching))] {
 		if e.index >= len(elements) {
-			continue // beyond the entries that are served
+			continue // Not part of the response, which has a limited number of entries.
 		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		shown, err := source(n.InnerHits.Source).element(n.Path, elements[e.index])
+		shown, err := sourceFilter(n.InnerHits.Source).element(n.Path, elements[e.index])
 		if err != nil {
 			return nil, err
 		}
@@ -174,8 +175,8 @@ func appendHits(b []byte, n algebra.Nested, matching []element, document []byte)
 	return append(b, "]}}"...), nil
 }
 
-// list gives the elements of a list of a document.
-func list(document []byte, name string) ([]jsontext.Value, error) {
+// arrayField returns the elements of an array field of a document.
+func arrayField(document []byte, name string) ([]jsontext.Value, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(document))
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err

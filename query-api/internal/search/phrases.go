@@ -9,73 +9,75 @@ import (
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
-	"muster/query-api/internal/search/sloppy"
+	"muster/query-api/internal/search/sloppyphrase"
 )
 
-// maxPhrasePeople bounds the people whose texts are read for a phrase with slop
-// that repeats a word.
-const maxPhrasePeople = 100_000
+// maxSloppyPhraseDocs is the maximum number of people whose texts are read for a phrase with slop that repeats a word.
+const maxSloppyPhraseDocs = 100_000
 
-// elementGap is how many positions two elements are apart where they are
-// searched as one text.
-const elementGap = 100
+// positionIncrementGap is the gap between the positions of two values of a field (position_increment_gap in
+// Elasticsearch).
+const positionIncrementGap = 100
 
-// counted finds out where such a phrase occurs; any other node is what it was.
-func (s *Searcher) counted(ctx context.Context, n algebra.Node) (algebra.Node, error) {
+// countSloppyPhrases adds to a phrase with slop that repeats a word how often it occurs in each document, which SQL
+// cannot count. It returns other nodes unchanged.
+func (s *Searcher) countSloppyPhrases(ctx context.Context, n algebra.Node) (algebra.Node, error) {
 	p, ok := n.(algebra.Phrase)
 	if !ok || p.Slop == 0 || !p.Repeats() {
 		return n, nil
 	}
 	p.Found = &algebra.Frequencies{}
-	note := func(key uint64, frequency float64) {
+	add := func(key uint64, frequency float64) {
 		if frequency > 0 {
 			p.Found.Keys, p.Found.Values = append(p.Found.Keys, key), append(p.Found.Values, frequency)
 		}
 	}
-	people := 0
-	err := s.query(ctx, "phrase", planner.PhraseStatement(p, maxPhrasePeople+1), func(rows driver.Rows) error {
-		people++
+	docs := 0
+	err := s.query(ctx, "phrase", planner.PhraseStatement(p, maxSloppyPhraseDocs+1), func(rows driver.Rows) error {
+		docs++
 		var hash uint64
 		if p.Field.Nested == "" {
 			var tokens []string
 			if err := rows.Scan(&hash, &tokens); err != nil {
 				return err
 			}
-			note(hash, frequency(p, tokens))
+			add(hash, frequency(p, tokens))
 			return nil
 		}
-		var elements [][]string
-		if err := rows.Scan(&hash, &elements); err != nil {
+		var nestedDocs [][]string
+		if err := rows.Scan(&hash, &nestedDocs); err != nil {
 			return err
 		}
 		var all []string
-		for i, tokens := range elements {
-			note(algebra.ElementKey(hash, i+1), frequency(p, tokens))
+		for i, tokens := range nestedDocs {
+			add(algebra.NestedDocID(hash, i+1), frequency(p, tokens))
 			if len(all) > 0 && len(tokens) > 0 {
-				all = append(all, make([]string, elementGap)...)
+				all = append(all, make([]string, positionIncrementGap)...)
 			}
-			all = append(all, slices.DeleteFunc(tokens, func(t string) bool { return t == "" })...) // of a text without words
+			all = append(all, slices.DeleteFunc(tokens,
+				func(t string) bool { return t == "" })...) // a text without words has one empty token
 		}
-		note(hash, frequency(p, all))
+		add(hash, frequency(p, all))
 		return nil
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case people > maxPhrasePeople:
-		return nil, &Budget{fmt.Sprintf("more than %d people have the words of a phrase with slop that repeats a word: leave out slop, or the repetition", maxPhrasePeople)}
+	case docs > maxSloppyPhraseDocs:
+		return nil, &TooExpensiveError{fmt.Sprintf("more than %d people have the words of a phrase with slop that repeats "+
+			"a word: omit slop, or the repetition", maxSloppyPhraseDocs)}
 	}
 	return p, nil
 }
 
-// frequency is how often a phrase with slop occurs in a text.
+// frequency returns the frequency of a phrase with slop in a text.
 func frequency(p algebra.Phrase, tokens []string) float64 {
-	var terms []sloppy.Term
+	var terms []sloppyphrase.Term
 	for i, words := range p.Terms {
 		if len(words) == 0 {
 			continue
 		}
-		t := sloppy.Term{Offset: i, Words: words}
+		t := sloppyphrase.Term{Offset: i, Words: words}
 		for at, token := range tokens {
 			if token != "" && slices.Contains(words, token) {
 				t.Positions = append(t.Positions, at)
@@ -86,5 +88,5 @@ func frequency(p algebra.Phrase, tokens []string) float64 {
 		}
 		terms = append(terms, t)
 	}
-	return sloppy.Frequency(terms, p.Slop)
+	return sloppyphrase.Frequency(terms, p.Slop)
 }

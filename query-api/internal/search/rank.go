@@ -13,127 +13,128 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// maxAsked is more terms than a statement is ever done with in the time of a search: each takes half a millisecond before
-// anything is read, and writing the statement down takes as long again.
-const maxAsked = 8192
+// maxTermsPerStatement is more terms than a statement can read within the deadline: each takes half a millisecond
+// before anything is read, and as long again to build the statement.
+const maxTermsPerStatement = 8192
 
-// ranking is a page: where its people stand, and what is shown of them.
-type ranking struct {
-	places    []planner.Place
-	documents []readstore.Document // one a place
-	more      bool                 // others follow
+// resultPage is a page of hits with their documents.
+type resultPage struct {
+	hits      []planner.Place
+	documents []readstore.Document // one for each hit
+	more      bool                 // there is a next page
 }
 
-// people reads the page by SQL and, for the first, what all pages need beside: the
-// total, and the statistics of scores.
-func (s *Search) people(ctx context.Context) (*ranking, error) {
+// searchSQL computes the page with SQL. The first page also determines the total and the statistics of scores, which
+// all pages share.
+func (s *Search) searchSQL(ctx context.Context) (*resultPage, error) {
 	if err := s.expand(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
 	defer cancel()
 	var err error
-	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
+	if s.from.Refreshed, err = s.searcher.hasVersionBumps(ctx, s.node, s.sorts); err != nil {
 		return nil, err
 	}
 	if !s.first {
 		if s.request.Size == 0 {
-			return &ranking{}, nil
+			return &resultPage{}, nil
 		}
-		return s.ranking(ctx, false)
+		return s.rankPage(ctx, false)
 	}
-	if err := s.sought(ctx); err != nil {
+	if err := s.findAbsentTerms(ctx); err != nil {
 		return nil, err
 	}
-	if err := turnOf(ctx).lighten(ctx, weight(s.node, s.cursor.Stats)); err != nil {
+	if err := slotFrom(ctx).downgrade(ctx, estimateCost(s.node, s.cursor.Stats)); err != nil {
 		return nil, err
 	}
-	if n := planner.Asked(s.node, s.cursor.Stats); n > maxAsked {
-		return nil, &Budget{fmt.Sprintf("the query looks for %d words in their fields: name fewer fields, or fewer words", n)}
+	if n := planner.Asked(s.node, s.cursor.Stats); n > maxTermsPerStatement {
+		return nil, &TooExpensiveError{fmt.Sprintf("the query searches for %d words in their fields: name fewer fields, "+
+			"or fewer words", n)}
 	}
 	if planner.AtMost(s.node, s.cursor.Stats) == 0 {
-		return &ranking{}, nil
+		return &resultPage{}, nil
 	}
 	counted, err := s.count(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case counted && (s.request.Size == 0 || s.cursor.Total == 0):
-		return &ranking{}, nil
+		return &resultPage{}, nil
 	case s.request.Size == 0:
-		return &ranking{}, s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil)
+		return &resultPage{}, s.readCounts(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil)
 	}
-	beside := false
+	separate := false
 	if !counted {
-		if beside, err = s.countedBeside(ctx); err != nil {
+		if separate, err = s.shouldCountSeparately(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if !beside {
-		return s.ranking(ctx, !counted)
+	if !separate {
+		return s.rankPage(ctx, !counted)
 	}
-	var r *ranking
+	var page *resultPage
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		statement := planner.CountStatement(s.node, s.cursor.Stats, s.from)
-		statement.OneThread = !planner.InTableOrder(s.node, s.sorts) // the ranks take longer then
-		return s.countPeople(ctx, statement, nil)
+		statement.OneThread = !planner.InTableOrder(s.node, s.sorts) // Ranking takes longer then.
+		return s.readCounts(ctx, statement, nil)
 	})
 	g.Go(func() (err error) {
-		r, err = s.ranking(ctx, false)
+		page, err = s.rankPage(ctx, false)
 		return err
 	})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return page, nil
 }
 
-// ranking reads the people of the page, with total also how many there are in all.
-// People are told apart by their hashes, which takes less than by their ids; where
-// hashes are equal it is done again by both.
-func (s *Search) ranking(ctx context.Context, total bool) (*ranking, error) {
+// rankPage reads the hits of the page with their documents, and the total if total is set. It identifies people by
+// their hashes, which are cheaper than IDs, and reads them again with IDs if hashes collide.
+func (s *Search) rankPage(ctx context.Context, total bool) (*resultPage, error) {
 	for identified := s.cursor.After.ProfileID != ""; ; identified = true {
-		places, err := s.rank(ctx, total, identified)
+		hits, err := s.rank(ctx, total, identified)
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.shown(ctx, places, readstore.AsOf{})
+		page, err := s.fetchDocuments(ctx, hits, readstore.AsOf{})
 		if !identified && errors.Is(err, readstore.ErrSharedHash) {
 			total = false // known by now
 			continue
 		}
-		return r, err
+		return page, err
 	}
 }
 
-// rank reads the places of the page, and one more if there is one; with total
-// also how many people there are in all, and identified with their profile ids.
+// rank reads the hits of the page and one more if there is one. total also reads the total, identified also the IDs.
 func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Place, error) {
 	r := planner.Rank{
-		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from, Total: total, Identified: identified,
+		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from, Total: total,
+		Identified: identified,
 	}
 	if !s.first {
 		r.After = &s.cursor.After
 	}
 	if planner.WorthStages(s.node, s.sorts, s.cursor.Stats) {
 		var err error
-		if r.Staged, err = s.searcher.largeAtRest(ctx); err != nil {
+		if r.Staged, err = s.searcher.isLargeSinglePart(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if !total && !r.Staged {
 		var err error
-		if r.Floor, err = s.floor(ctx, r); err != nil {
+		if r.Floor, err = s.minCompetitiveScore(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	places, err := s.places(ctx, stepRank, r)
-	if r.Floor > 0 && err == nil && !reached(places, r) { // people have changed since the floor was found
+	hits, err := s.hits(ctx, stepRank, r)
+	// People may have changed since the minimum score was found.
+	if r.Floor > 0 && err == nil && !pageComplete(hits, r) {
 		r.Floor = 0
-		places, err = s.places(ctx, stepRank, r)
+		hits, err = s.hits(ctx, stepRank, r)
 	}
-	return places, err
+	return hits, err
 }
 
 // The steps that rank.
@@ -142,54 +143,56 @@ const (
 	stepSample = "sample"
 )
 
-// floor is a score that as many people have as a page needs; 0 when it is not known.
-func (s *Search) floor(ctx context.Context, r planner.Rank) (float64, error) {
-	if planner.AtMost(r.Node, r.Stats) < s.searcher.cfg.FloorFrom || !planner.WorthFloor(r.Node, r.Sort, r.Stats) {
+// minCompetitiveScore returns a score that at least a page of people reaches, found in a sample. It returns 0 if it is
+// unknown or not worth a statement.
+func (s *Search) minCompetitiveScore(ctx context.Context, r planner.Rank) (float64, error) {
+	if planner.AtMost(r.Node, r.Stats) < s.searcher.cfg.MinScoreMinHits || !planner.WorthFloor(r.Node, r.Sort, r.Stats) {
 		return 0, nil
 	}
-	r.Sample = s.searcher.cfg.SampleShare
-	places, err := s.places(ctx, stepSample, r)
-	if err != nil || len(places) < r.Limit {
+	r.Sample = s.searcher.cfg.SampleRate
+	hits, err := s.hits(ctx, stepSample, r)
+	if err != nil || len(hits) < r.Limit {
 		return 0, err
 	}
-	return score(places[len(places)-1]), nil
+	return scoreOf(hits[len(hits)-1]), nil
 }
 
-// score is that of somebody who is ranked by it first of all.
-func score(p planner.Place) float64 {
+// scoreOf returns the score of a hit whose first sort key it is.
+func scoreOf(p planner.Place) float64 {
 	score, _ := strconv.ParseFloat(p.Keys[0].Value, 64) // as the server writes it
 	return score
 }
 
-// reached says that a page is full of people whose scores are at least the floor, so that nobody below it is missing.
-func reached(places []planner.Place, r planner.Rank) bool {
-	return len(places) == r.Limit && score(places[len(places)-1]) >= r.Floor
+// pageComplete reports whether a page is full of hits with at least the minimum score, so that none below it is
+// missing.
+func pageComplete(hits []planner.Place, r planner.Rank) bool {
+	return len(hits) == r.Limit && scoreOf(hits[len(hits)-1]) >= r.Floor
 }
 
-// places runs a ranking statement.
-func (s *Search) places(ctx context.Context, step string, r planner.Rank) ([]planner.Place, error) {
-	places, invalid := make([]planner.Place, 0, r.Limit), false
+// hits runs a ranking statement.
+func (s *Search) hits(ctx context.Context, step string, r planner.Rank) ([]planner.Place, error) {
+	hits, invalid := make([]planner.Place, 0, r.Limit), false
 	err := s.searcher.query(ctx, step, planner.RankStatement(r), func(rows driver.Rows) error {
 		var p planner.Place
 		var values []string
 		var missing []uint8
-		var all int64
-		if err := rows.Scan(&p.Hash, &p.ProfileID, &values, &missing, &all); err != nil {
+		var total int64
+		if err := rows.Scan(&p.Hash, &p.ProfileID, &values, &missing, &total); err != nil {
 			return err
 		}
 		if r.Total {
-			s.cursor.Total = all
+			s.cursor.Total = total
 		}
 		p.Keys = make([]planner.Key, len(values))
 		for i := range values {
 			invalid = invalid || planner.InvalidScore(s.sorts, i, values[i])
 			p.Keys[i] = planner.Key{Missing: missing[i] != 0, Value: values[i]}
 		}
-		places = append(places, p)
+		hits = append(hits, p)
 		return nil
 	})
 	if invalid && err == nil {
-		return nil, &Budget{invalidScore}
+		return nil, &TooExpensiveError{invalidScore}
 	}
-	return places, err
+	return hits, err
 }

@@ -13,24 +13,26 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// rewritten joins the terms that a fuzzy one or a pattern becomes. share is what each counts; terms of a blend are all as
-// rare as the most frequent.
-func rewritten(f algebra.Field, how algebra.Rewriting, terms []string, blend int, share func(term string) float64) (algebra.Node, error) {
+// anyTerm returns the disjunction of the terms that a fuzzy word or a pattern expands to, each with a boost. Terms of a
+// blend have the statistics of the most frequent one.
+func anyTerm(f algebra.Field, method algebra.RewriteMethod, terms []string, blend int,
+	boost func(term string) float64) (algebra.Node, error) {
 	if len(terms) > clause.MaxExpansions {
-		return nil, &Budget{fmt.Sprintf("a word or pattern becomes more than %d terms of %s by scoring_boolean: narrow it, or use top_terms_%d", clause.MaxExpansions, f.Name(), clause.MaxExpansions)}
+		return nil, &TooExpensiveError{fmt.Sprintf("a word or pattern expands to more than %d terms of %s with "+
+			"scoring_boolean: narrow it, or use top_terms_%d", clause.MaxExpansions, f.Name(), clause.MaxExpansions)}
 	}
 	b := algebra.Bool{Minimum: 1}
 	for _, t := range terms {
 		term := algebra.Term{Field: f, Text: t}
-		switch how {
-		case algebra.RewriteNearness:
-			b.Should = append(b.Should, algebra.Constant{Node: term, Score: share(t)})
+		switch method {
+		case algebra.RewriteTopTermsBoost:
+			b.Should = append(b.Should, algebra.Constant{Node: term, Score: boost(t)})
 			continue
 		case algebra.RewriteScored:
 		default:
 			term.Blend = blend
 		}
-		b.Should = append(b.Should, algebra.Boost{Node: term, Factor: share(t)})
+		b.Should = append(b.Should, algebra.Boost{Node: term, Factor: boost(t)})
 	}
 	if len(b.Should) == 0 {
 		return algebra.None{}, nil
@@ -38,45 +40,47 @@ func rewritten(f algebra.Field, how algebra.Rewriting, terms []string, blend int
 	return b, nil
 }
 
-// anyNear is the set of all terms near a text.
-func (s *Searcher) anyNear(ctx context.Context, n algebra.Fuzzy) (algebra.Node, error) {
-	list, err := s.nearTerms(ctx, n)
+// fuzzySet returns the set of all terms within the edit distance of a fuzzy word.
+func (s *Search) fuzzySet(ctx context.Context, n algebra.Fuzzy) (algebra.Node, error) {
+	list, err := s.fuzzyTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	if len(list) > clause.MaxTerms {
-		return nil, &Budget{fmt.Sprintf("%q is near to more than %d terms of %s: use another rewrite than constant_score, or a prefix_length", n.Text, clause.MaxTerms, n.Field.Name())}
+		return nil, &TooExpensiveError{fmt.Sprintf("%q matches more than %d terms of %s: use another rewrite than "+
+			"constant_score, or a prefix_length", n.Text, clause.MaxTerms, n.Field.Name())}
 	}
 	set := algebra.Set{Field: n.Field}
 	for _, t := range list {
 		set.Values = append(set.Values, t.term)
 	}
-	return oneOf(set), nil
+	return setOrNone(set), nil
 }
 
-func oneOf(set algebra.Set) algebra.Node {
+func setOrNone(set algebra.Set) algebra.Node {
 	if len(set.Values) == 0 {
 		return algebra.None{}
 	}
 	return set
 }
 
-// near is a term that a fuzzy one may become.
-type near struct {
+// candidateTerm is a term that a fuzzy word may expand to.
+type candidateTerm struct {
 	term  string
 	score float64
 }
 
-func (s *Searcher) nearTerms(ctx context.Context, n algebra.Fuzzy) ([]near, error) {
-	found, err := s.dictionary(ctx, planner.NearTerms(n))
+// fuzzyTerms returns all terms within the edit distance of a fuzzy word.
+func (s *Search) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]candidateTerm, error) {
+	terms, err := s.dictionaryTerms(ctx, planner.NearTerms(n))
 	if err != nil {
 		return nil, err
 	}
-	var list []near
-	for _, t := range found {
+	var list []candidateTerm
+	for _, t := range terms {
 		d := edits(n.Text, t, n.Transpositions)
 		if d <= n.Edits {
-			list = append(list, near{t, nearness(n.Text, t, d)})
+			list = append(list, candidateTerm{t, fuzzySortKey(n.Text, t, d)})
 		}
 	}
 	return list, nil
@@ -84,42 +88,44 @@ func (s *Searcher) nearTerms(ctx context.Context, n algebra.Fuzzy) ([]near, erro
 
 func patternKey(n algebra.Pattern) string {
 	return strings.Join([]string{
-		"pattern", n.Field.Name(), strconv.Itoa(int(n.Kind)), n.Text, n.Flags, strconv.FormatBool(n.Insensitive), strconv.Itoa(n.Expansions),
+		"pattern", n.Field.Name(), strconv.Itoa(int(n.Kind)), n.Text, n.Flags, strconv.FormatBool(n.Insensitive),
+		strconv.Itoa(n.Expansions),
 	}, "\x00")
 }
 
-// firstTerms finds the first existing terms, by the alphabet, that a pattern matches.
-func (s *Searcher) firstTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.everyMatch(ctx, n)
+// firstTerms returns the first live terms, in alphabetical order, that a pattern matches.
+func (s *Search) firstTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := s.matchingTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(terms)
-	return s.living(ctx, n.Field, terms, n.Expansions)
+	return s.liveTerms(ctx, n.Field, terms, n.Expansions)
 }
 
-// maxCandidates bounds the terms that are looked through here, one by one.
+// maxCandidates is the maximum number of terms that are matched one by one.
 const maxCandidates = 500_000
 
-// everyMatch finds all terms that a pattern matches.
-func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	found, err := s.dictionary(ctx, planner.PatternTerms(n, maxCandidates+1))
+// matchingTerms returns all terms that a pattern matches.
+func (s *Search) matchingTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	candidates, err := s.dictionaryTerms(ctx, planner.PatternTerms(n, maxCandidates+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(found) > maxCandidates {
-		return nil, &Budget{fmt.Sprintf("the pattern has more than %d terms of %s to look through: begin it with letters", maxCandidates, n.Field.Name())}
+	if len(candidates) > maxCandidates {
+		return nil, &TooExpensiveError{fmt.Sprintf("the pattern has to be matched with more than %d terms of %s: begin it "+
+			"with letters", maxCandidates, n.Field.Name())}
 	}
 	if n.Regexp == nil {
-		return found, nil
+		return candidates, nil
 	}
-	out := found[:0]
-	for i, term := range found {
+	out := candidates[:0]
+	for i, term := range candidates {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if i%64 == 0 {
-			runtime.Gosched() // others need the processor for less
+			runtime.Gosched() // Cheaper searches need the processor.
 		}
 		ok, err := n.Regexp.Match(ctx, term)
 		if err != nil {
@@ -132,14 +138,15 @@ func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string,
 	return out, nil
 }
 
-// matchingTerms is the set of the terms that a regular expression matches that ClickHouse's library has no form for.
-func (s *Searcher) matchingTerms(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
-	terms, err := s.everyMatch(ctx, n)
+// regexpSet returns the set of the terms that match a regular expression without RE2 equivalent.
+func (s *Search) regexpSet(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
+	terms, err := s.matchingTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	if len(terms) > clause.MaxTerms {
-		return nil, &Budget{fmt.Sprintf("the regular expression with & or ~ matches more than %d terms of %s: narrow it", clause.MaxTerms, n.Field.Name())}
+		return nil, &TooExpensiveError{fmt.Sprintf("the regular expression with & or ~ matches more than %d terms of %s: "+
+			"narrow it", clause.MaxTerms, n.Field.Name())}
 	}
-	return oneOf(algebra.Set{Field: n.Field, Values: terms}), nil
+	return setOrNone(algebra.Set{Field: n.Field, Values: terms}), nil
 }

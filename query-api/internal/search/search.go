@@ -30,49 +30,44 @@ import (
 // MaxSize is the largest page (interface.md, Limits).
 const MaxSize = 100
 
-// DefaultSize is the size of a page that does not say.
+// DefaultSize is the page size of a request without one.
 const DefaultSize = 10
 
-// Config bounds searches. Zero fields take their defaults.
+// Config limits searches. Zero fields take their defaults.
 type Config struct {
-	// Timeout bounds the work that is a query's own, ranking; a query that exceeds it is refused. Default 3 s.
+	// Timeout limits the ranking of a query. A query that exceeds it fails with [TooExpensiveError]. Default 3 s.
 	Timeout time.Duration
-	// Deadline bounds a search as a whole, with its wait for others and with reading what no search has read before;
-	// a search that exceeds it can be sent again. Default 8 s, at least Timeout.
+	// Deadline limits a search as a whole, with its wait for other searches and with first-time reads. A search that
+	// exceeds it fails with [OverloadedError] and can be retried. Default 8 s, at least Timeout.
 	Deadline time.Duration
-	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
+	// MaxMemory limits the memory of one statement in bytes; default 1 GiB.
 	MaxMemory uint64
-	// MaxRows bounds the rows that one statement reads; default 200 million.
+	// MaxRows limits the rows that one statement reads; default 200 million.
 	MaxRows uint64
-	// Concurrent bounds the searches that run at once, and a quarter of it those
-	// of the expensive ones, which count extra, as the wide ones do; the others wait.
-	// Default: twice the processors, at least 4.
+	// Concurrent limits the concurrent searches; others wait. A quarter of it limits the expensive ones, which have
+	// slots of their own, as wide ones do. Default: twice the processors, at least 4.
 	Concurrent int
-	// Wide bounds the searches of more than usual weight that run at once, such as texts over all fields; default: as
-	// many as there are processors for Threads each.
+	// Wide limits the concurrent wide searches, such as texts over all fields. Default: the processors divided by
+	// Threads.
 	Wide int
-	// Threads is how many threads a statement may take while no other search runs, for
-	// tables so large that the server divides them; default: the processors, at most 4.
-	// Beside others that are not wide, and for the expensive ones, it is one.
+	// Threads limits the threads of a statement while no other search runs; only large tables use several. Default: the
+	// processors, at most 4. A statement of an expensive search, or next to a cheap one, has one thread.
 	Threads int
-	// StatsAge is how old the counts of documents and terms of a field may be
-	// that scores use; default 10 s, negative: always counted anew. What takes
-	// longer than 20 ms to count is kept so many times longer, of terms at most six times.
+	// StatsAge is how long the document counts of fields and terms that scores use are cached; default 10 s, negative:
+	// not at all. Counts that take longer than 20 ms are cached proportionally longer, those of terms up to six times.
 	StatsAge time.Duration
-	// CountBeside is from how many people on, all in one part, the total is read by a
-	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.
-	// To know it while ranking, all who match have to be kept until the last of them.
-	CountBeside int64
-	// FloorFrom is from how many people on those are left out of the ranking who cannot
-	// come on the page (planner.WorthFloor); default 10,000, since fewer are ranked as
-	// soon.
-	FloorFrom int64
-	// SampleShare is the part of the people among whom it is found out what a page takes:
-	// one in so many, default 32.
-	SampleShare uint64
-	// Postings bounds in bytes what is kept in memory of who has which words (package postings); default 256 MiB, negative:
-	// nothing is, and every page is ranked by SQL.
-	Postings int
+	// SeparateCountMinHits is the number of hits from which the total has a statement of its own, if all people are in
+	// one part and the query is cheap to match (planner.Dear); default 50,000. Counting while ranking needs all hits in
+	// memory.
+	SeparateCountMinHits int64
+	// MinScoreMinHits is the number of hits from which non-competitive ones are skipped (planner.WorthFloor); default
+	// 10,000. Ranking fewer takes no longer than finding the minimum score.
+	MinScoreMinHits int64
+	// SampleRate is the sample in which the minimum competitive score is found: one of SampleRate people. Default 32.
+	SampleRate uint64
+	// IndexBytes limits the memory of the in-memory index (package postings); default 256 MiB, negative: no index, SQL
+	// ranks every page.
+	IndexBytes int
 }
 
 // WithDefaults fills in the zero fields.
@@ -99,14 +94,14 @@ func (c Config) WithDefaults() Config {
 	if c.Wide <= 0 {
 		c.Wide = max(1, runtime.GOMAXPROCS(0)/c.Threads)
 	}
-	if c.CountBeside <= 0 {
-		c.CountBeside = 50_000
+	if c.SeparateCountMinHits <= 0 {
+		c.SeparateCountMinHits = 50_000
 	}
-	if c.FloorFrom <= 0 {
-		c.FloorFrom = 10_000
+	if c.MinScoreMinHits <= 0 {
+		c.MinScoreMinHits = 10_000
 	}
-	if c.SampleShare == 0 {
-		c.SampleShare = 32
+	if c.SampleRate == 0 {
+		c.SampleRate = 32
 	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
@@ -114,87 +109,94 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Deps is what a Searcher works with. All fields but Registerer are required.
+// Deps are the dependencies of a Searcher. All fields but Registerer are required.
 type Deps struct {
 	Conn   driver.Conn
 	Store  *readstore.Store
-	Key    []byte // seals cursors, cursor.KeySize bytes
+	Key    []byte // encrypts cursors, cursor.KeySize bytes
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time
-	// Registerer takes the metrics; nil: nobody does.
+	// Registerer registers the metrics; nil: they are not registered.
 	Registerer prometheus.Registerer
 }
 
-// Searcher answers searches. It is safe for concurrent use.
+// Searcher executes searches. It is safe for concurrent use.
 type Searcher struct {
-	cfg   Config
-	deps  Deps
-	lanes lanes
-	// index holds who has which words; nil: nothing is kept.
-	index *postings.Index
+	cfg       Config
+	deps      Deps
+	admission admission
+	index     *postings.Index // nil: SQL ranks every page
 
-	mu     sync.Mutex
-	fields map[string]fieldStats
-	terms  map[string]termCount // by planner's keys
-	bits   map[string]termCount // of the repeats of terms
-	// unindexed is until when text indexes are not read as tables, since they cannot be: those of a cluster's table are its nodes'.
-	unindexed time.Time
-	ranked    *prometheus.CounterVec
-	seen      seenState
-	rest      restState
+	mu      sync.Mutex
+	fields  map[string]fieldStats
+	terms   map[string]termCount // by planner's keys
+	repeats map[string]termCount // bits of the repeats of terms, by planner's keys
+	// noIndexUntil is until when text indexes are not read as tables. On a cluster they cannot: they are in its nodes'
+	// local tables.
+	noIndexUntil time.Time
+	searches     *prometheus.CounterVec
+	bumps        bumpState
+	parts        partsState
 }
 
 // New returns a Searcher. Close must be called.
 func New(cfg Config, deps Deps) (*Searcher, error) {
 	if len(deps.Key) != cursor.KeySize {
-		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
+		return nil, fmt.Errorf("search: invalid cursor key: %d bytes, want %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	s := &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}
-	if cfg.Postings >= 0 {
-		s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, MaxRows: int(min(cfg.MaxRows, math.MaxInt)) / 2, Loads: cfg.Threads}, s.readPostings, deps.Now)
+	s := &Searcher{
+		cfg: cfg, deps: deps, admission: newAdmission(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats),
+		terms: make(map[string]termCount), repeats: make(map[string]termCount),
 	}
-	if err := s.measure(); err != nil {
+	if cfg.IndexBytes >= 0 {
+		s.index = postings.New(postings.Config{
+			MaxBytes: cfg.IndexBytes, MaxRows: int(min(cfg.MaxRows, math.MaxInt)) / 2, Loads: cfg.Threads,
+		}, s.queryIndex, deps.Now)
+	}
+	if err := s.registerMetrics(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: metrics: %w", err)
 	}
 	return s, nil
 }
 
-// Begin reads what many searches need, before anybody asks.
-func (s *Searcher) Begin() error {
+// WarmUp starts to load in the background what many searches need.
+func (s *Searcher) WarmUp() error {
 	if s.index == nil {
 		return nil
 	}
-	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()})
+	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query",
+		clause.Options{Now: s.deps.Now()})
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
 	s.index.Begin(postings.Ahead{Node: anywhere, Then: func(ctx context.Context, snapshot *postings.Snapshot) error {
-		if err := s.lanes.rest(ctx); err != nil {
+		if err := s.admission.waitIdle(ctx); err != nil {
 			return err
 		}
-		ctx = (&turn{priority: expensivePriority}).within(ctx)
+		ctx = (&slot{priority: expensivePriority}).newContext(ctx)
 		return s.countFields(ctx, anywhere, nil, planner.NewStats(), snapshot.People)
 	}})
 	return nil
 }
 
-// Close waits for what goes on after searches, and ends it. Nobody may search any more.
+// Close stops background work and waits for it. The Searcher must not be used afterwards.
 func (s *Searcher) Close() {
 	if s.index != nil {
 		s.index.Close()
 	}
 }
 
-// measure makes the metrics.
-func (s *Searcher) measure() error {
-	s.ranked = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "muster_query_api_searches_total", Help: "Pages of search by what ranked the people (postings kept in memory, or SQL where those could not).",
-	}, []string{"by"})
-	kept := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "muster_query_api_search_postings_bytes", Help: "Memory taken by what search keeps of who has which words (--search-memory bounds it).",
+func (s *Searcher) registerMetrics() error {
+	s.searches = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_query_api_searches_total",
+		Help: "Pages of search by engine (index: the in-memory search index; sql: pages that the index cannot rank).",
+	}, []string{"engine"})
+	indexBytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "muster_query_api_search_index_bytes",
+		Help: "Memory of the in-memory search index (limited by --search-index-memory).",
 	}, func() float64 {
 		if s.index == nil {
 			return 0
@@ -204,10 +206,10 @@ func (s *Searcher) measure() error {
 	if s.deps.Registerer == nil {
 		return nil
 	}
-	return errors.Join(s.deps.Registerer.Register(s.ranked), s.deps.Registerer.Register(kept))
+	return errors.Join(s.deps.Registerer.Register(s.searches), s.deps.Registerer.Register(indexBytes))
 }
 
-// Request is a search as it was asked for.
+// Request is a search request.
 type Request struct {
 	Query  jsontext.Value
 	Sort   jsontext.Value
@@ -216,20 +218,20 @@ type Request struct {
 	Size   int
 	// Timeout lowers the deadline; 0: it does not.
 	Timeout time.Duration
-	// Organization is who asks: cursors are not passed on.
+	// Organization is the caller. A cursor is valid for one organization.
 	Organization string
 }
 
-// Page is an answer.
+// Page is a page of results.
 type Page struct {
 	Total   int64
 	Results [][]byte // JSON objects
-	// ProfileIDs are the people of Results, and Identifiers what they go by (metering.Used).
+	// ProfileIDs are the identities of Results, and Identifiers their other identifiers (metering.Used).
 	ProfileIDs, Identifiers []string
-	Next                    string // empty: nothing follows
+	Next                    string // cursor of the next page; empty: this is the last one
 }
 
-// Search is a request that was read and found valid.
+// Search is a valid request. It can be run once.
 type Search struct {
 	searcher *Searcher
 	request  Request
@@ -238,16 +240,18 @@ type Search struct {
 	source   algebra.Source
 	cursor   cursor.Cursor
 	first    bool
-	// addresses: the query or the order names a field of e-mail addresses.
+	// addresses reports whether the query or the order names a field of e-mail addresses.
 	addresses bool
 	from      planner.People
+	attempt   *attempt // nil: without a snapshot of the index
 }
 
-// Prepare reads a request without touching the store. Errors are the caller's.
+// Prepare validates a request without querying the store. Its errors are the caller's.
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
 	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
-		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Text: cursor.TextHash(r.Query, r.Sort, r.Organization), Now: now.UnixMilli(),
+		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Text: cursor.TextHash(r.Query, r.Sort, r.Organization),
+		Now: now.UnixMilli(),
 	}}
 	if !out.first {
 		var err error
@@ -256,7 +260,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		}
 		out.first = out.cursor.Begin
 		if out.cursor.Stats == nil {
-			out.cursor.Stats = new(planner.Stats) // what is empty is not in a cursor
+			out.cursor.Stats = new(planner.Stats) // Empty statistics are not encoded.
 		}
 	} else {
 		var seed [8]byte
@@ -270,14 +274,14 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed,
 		Named: func(f algebra.Field) { out.addresses = out.addresses || strings.Contains(f.Path, "email") },
 	}
-	var err, inSort error
-	out.sorts, inSort = clause.Sorts(r.Sort, "sort", options)
-	options.Unscored = inSort == nil && !planner.Scored(out.sorts)
+	var err, sortErr error
+	out.sorts, sortErr = clause.Sorts(r.Sort, "sort", options)
+	options.Unscored = sortErr == nil && !planner.Scored(out.sorts)
 	if out.node, err = clause.Lower(r.Query, "query", options); err != nil {
 		return nil, err
 	}
-	if inSort != nil {
-		return nil, inSort
+	if sortErr != nil {
+		return nil, sortErr
 	}
 	if out.source, err = clause.Source(r.Source, "_source"); err != nil {
 		return nil, err
@@ -285,8 +289,8 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// Run reads the page. Errors are a [*Budget], a [*Busy], readstore.ErrUnavailable, or the
-// end of ctx.
+// Run computes the page. It returns a [*TooExpensiveError], an [*OverloadedError], readstore.ErrUnavailable, or the
+// error of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
 	defer func() {
@@ -295,102 +299,119 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 		}
 		span.End()
 	}()
-	err = s.inTurn(ctx, func(ctx context.Context) (err error) {
+	err = s.withSlot(ctx, func(ctx context.Context) (err error) {
 		page, err = s.run(ctx)
 		return err
 	})
 	return page, err
 }
 
-// inTurn does the work of a search when it is its turn, until the deadline.
-func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) error {
+// withSlot waits for a slot and calls work, both within the deadline.
+func (s *Search) withSlot(ctx context.Context, work func(context.Context) error) error {
 	deadline := s.searcher.cfg.Deadline
 	if s.request.Timeout > 0 {
 		deadline = min(deadline, s.request.Timeout)
 	}
 	bounded, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	turn, err := s.searcher.lanes.enter(bounded, weight(s.node, s.cursor.Stats))
+	slot, err := s.searcher.admission.acquire(bounded, estimateCost(s.node, s.cursor.Stats))
 	if err == nil {
-		defer turn.leave()
-		err = work(turn.within(bounded))
+		defer slot.release()
+		err = work(slot.newContext(bounded))
 	}
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case errors.Is(err, errWaited):
-		return &Busy{fmt.Sprintf("other expensive queries took the %v that a query may wait", deadline)}
+	case errors.Is(err, errQueueTimeout):
+		return &OverloadedError{fmt.Sprintf("the query waited %v for other expensive queries", deadline)}
 	case errors.Is(err, context.DeadlineExceeded):
-		if err := s.searcher.reachable(ctx); err != nil {
+		if err := s.searcher.ping(ctx); err != nil {
 			return err
 		}
-		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
-			return s.searcher.overTime()
+		if bounded.Err() == nil { // The limit of ranking ended it, not the deadline.
+			return s.searcher.timeLimitError()
 		}
-		return &Busy{fmt.Sprintf("the query was not answered within %v: words and fields that were not searched lately are read first, "+
-			"and what was read is kept", deadline)}
+		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not "+
+			"searched recently are read first, and what was read is cached", deadline)}
 	}
 	return err
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {
 	s.from.Hidden = s.searcher.deps.Store.Hidden()
-	asked := *s
-	by := "postings"
-	r, err := s.kept(ctx)
+	engine := "index"
+	attempt, ranked, err := s.searchIndex(ctx)
 	if errors.Is(err, postings.ErrUnsupported) {
-		by = "sql"
-		s.again(&asked)
-		r, err = s.people(ctx)
+		engine = "sql"
+		attempt = s.newAttempt(nil)
+		ranked, err = attempt.searchSQL(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.searcher.ranked.WithLabelValues(by).Inc()
-	page := &Page{Total: s.cursor.Total}
+	s.searcher.searches.WithLabelValues(engine).Inc()
+	page := &Page{Total: attempt.cursor.Total}
 	if page.Total == 0 {
 		return page, nil
 	}
-	inner, err := s.innerHits(ctx, r)
-	if err != nil {
+	if err := attempt.render(ctx, page, ranked); err != nil {
 		return nil, err
 	}
-	for i, d := range r.documents {
-		if d.JSON == nil {
-			continue // withdrawn since it was ranked
-		}
-		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
-		shown, err := source(s.source).apply(d.JSON)
-		if err != nil {
-			return nil, fmt.Errorf("search: filter document: %w", err)
-		}
-		if inner != nil {
-			shown = append(append(append(shown[:len(shown)-1:len(shown)-1], ','), inner[i]...), '}')
-		}
-		page.Results = append(page.Results, shown)
-	}
-	switch next := s.cursor; {
-	case s.request.Size == 0 && s.first: // the whole walk follows
-		next.Stats, next.Expansions, next.Begin = nil, nil, true
-		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
-	case s.request.Size == 0:
-		page.Next = s.request.Cursor // as many follow as before
-	case r.more:
-		if !s.first { // that of the walk
-			next.Stats = asked.cursor.Stats
-		}
-		next.After = r.places[len(r.places)-1]
-		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
-		if errors.Is(err, cursor.ErrTooLarge) {
-			return nil, &Budget{"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields"}
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("search: encode cursor: %w", err)
-	}
-	return page, nil
+	page.Next, err = attempt.nextCursor(ranked, s.cursor.Stats)
+	return page, err
 }
 
-// CountsAddresses reports whether the answer is a total alone of a query that looks at e-mail addresses: calls of that
-// kind are limited, since they read addresses out of the index for nothing (rulings.md, Search).
+// render adds the documents of a page, filtered and with inner hits.
+func (s *Search) render(ctx context.Context, page *Page, ranked *resultPage) error {
+	inner, err := s.innerHits(ctx, ranked)
+	if err != nil {
+		return err
+	}
+	for i, d := range ranked.documents {
+		if d.JSON == nil {
+			continue // deleted since it was ranked
+		}
+		page.ProfileIDs = append(page.ProfileIDs, d.ProfileID)
+		page.Identifiers = append(page.Identifiers, d.Identifiers...)
+		result, err := sourceFilter(s.source).apply(d.JSON)
+		if err != nil {
+			return fmt.Errorf("search: filter document: %w", err)
+		}
+		if inner != nil {
+			result = append(append(append(result[:len(result)-1:len(result)-1], ','), inner[i]...), '}')
+		}
+		page.Results = append(page.Results, result)
+	}
+	return nil
+}
+
+// nextCursor returns the cursor of the next page, empty after the last one. stats are those of the request's cursor.
+func (s *Search) nextCursor(ranked *resultPage, stats *planner.Stats) (string, error) {
+	next := s.cursor
+	switch {
+	case s.request.Size == 0 && s.first: // The next page is the first with hits.
+		next.Stats, next.Expansions, next.Begin = nil, nil, true
+	case s.request.Size == 0:
+		return s.request.Cursor, nil
+	case ranked.more:
+		if !s.first { // All pages have the statistics of the first one.
+			next.Stats = stats
+		}
+		next.After = ranked.hits[len(ranked.hits)-1]
+	default:
+		return "", nil
+	}
+	text, err := cursor.Encode(next, s.searcher.deps.Key)
+	switch {
+	case errors.Is(err, cursor.ErrTooLarge):
+		return "", &TooExpensiveError{"the fuzzy words and prefixes of the query expand to more words than a cursor " +
+			"can hold: lower max_expansions, or name fewer fields"}
+	case err != nil:
+		return "", fmt.Errorf("search: encode cursor: %w", err)
+	}
+	return text, nil
+}
+
+// CountsAddresses reports whether the request returns a total alone and names a field of e-mail addresses. Such calls
+// are rate limited, since they would reveal addresses without a charge (rulings.md, Search).
 func (s *Search) CountsAddresses() bool { return s.request.Size == 0 && s.addresses }

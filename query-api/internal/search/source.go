@@ -9,11 +9,11 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// source applies which members of a document are shown.
-type source algebra.Source
+// sourceFilter selects fields of a document (_source filtering).
+type sourceFilter algebra.Source
 
-// apply writes the part of a document that is shown. The profile id always is.
-func (s source) apply(document []byte) ([]byte, error) {
+// apply returns the selected fields of a document, always with the profile ID.
+func (s sourceFilter) apply(document []byte) ([]byte, error) {
 	if !s.None && len(s.Includes) == 0 && len(s.Excludes) == 0 {
 		return document, nil
 	}
@@ -26,9 +26,8 @@ func (s source) apply(document []byte) ([]byte, error) {
 	return bytes.TrimSpace(out.Bytes()), nil
 }
 
-// element writes the part of an element of a nested path that is shown. Names are those of
-// the whole document.
-func (s source) element(path string, element jsontext.Value) ([]byte, error) {
+// element returns the selected fields of an element of a nested path. Names are paths from the root of the document.
+func (s sourceFilter) element(path string, element jsontext.Value) ([]byte, error) {
 	switch {
 	case s.None || anyMatches(s.Excludes, path):
 		return []byte("{}"), nil
@@ -38,22 +37,21 @@ func (s source) element(path string, element jsontext.Value) ([]byte, error) {
 	return s.value(jsontext.NewDecoder(bytes.NewReader(element)), path, len(s.Includes) == 0)
 }
 
-// object copies the members of an object that are shown. whole says that an
-// outer name was included.
-func (s source) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+// object copies the selected fields of an object. whole reports whether an object around it is included.
+func (s sourceFilter) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
 	if err := copyToken(d, e); err != nil {
 		return err
 	}
 	for d.PeekKind() != '}' {
-		if err := s.member(d, e, path, whole); err != nil {
+		if err := s.field(d, e, path, whole); err != nil {
 			return err
 		}
 	}
 	return copyToken(d, e)
 }
 
-// member copies what is shown of the next member of the object at a path.
-func (s source) member(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+// field copies the selected part of the next field of the object at a path.
+func (s sourceFilter) field(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
 	name, err := d.ReadToken()
 	if err != nil {
 		return err
@@ -89,15 +87,15 @@ func (s source) member(d *jsontext.Decoder, e *jsontext.Encoder, path string, wh
 	return e.WriteValue(text)
 }
 
-// value is the part of an object, or of a list, that is shown: of a list those elements of which something is.
-func (s source) value(d *jsontext.Decoder, path string, whole bool) (jsontext.Value, error) {
+// value returns the selected part of an object or an array. Elements of an array without a selected field are dropped.
+func (s sourceFilter) value(d *jsontext.Decoder, path string, whole bool) (jsontext.Value, error) {
 	var out bytes.Buffer
 	e := jsontext.NewEncoder(&out)
 	err := s.copyValue(d, e, path, whole)
 	return bytes.TrimSpace(out.Bytes()), err
 }
 
-func (s source) copyValue(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+func (s sourceFilter) copyValue(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
 	if d.PeekKind() == '{' {
 		return s.object(d, e, path, whole)
 	}
@@ -134,7 +132,7 @@ func copyToken(d *jsontext.Decoder, e *jsontext.Encoder) error {
 	return e.WriteToken(t)
 }
 
-// anyMatches says that a pattern names the path or an object that holds it.
+// anyMatches reports whether a pattern matches the path or an object around it.
 func anyMatches(patterns []string, path string) bool {
 	for _, p := range patterns {
 		for prefix := path; ; {
@@ -151,7 +149,7 @@ func anyMatches(patterns []string, path string) bool {
 	return false
 }
 
-// anyBelow says that a pattern may name something inside of the path.
+// anyBelow reports whether a pattern may match a field inside the path.
 func anyBelow(patterns []string, path string) bool {
 	for _, p := range patterns {
 		if star := strings.IndexByte(p, '*'); star >= 0 {
@@ -168,7 +166,7 @@ func anyBelow(patterns []string, path string) bool {
 	return false
 }
 
-// matchStar matches a text with a pattern in which * stands for anything.
+// matchStar reports whether a pattern, in which * matches any characters, matches text.
 func matchStar(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -54,7 +54,7 @@ func startCounting(b *testing.B, counted bool) *counting {
 	meter := metering.New(metering.Config{Lease: time.Minute}, metering.Deps{
 		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
 		IdentityKey: make([]byte, event.UsageIdentityKeySize), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Balances: func(context.Context, string) (credits.Sums, error) { return nil, nil },
+		Balances: func(context.Context, string) (credits.Balances, error) { return nil, nil },
 	})
 	var running sync.WaitGroup
 	running.Go(func() { meter.Run(ctx) })

@@ -190,7 +190,7 @@ func (s *Server) record(
 	if isServerFault(rec.status) && !gone && !errors.Is(x.cause, redisbreaker.ErrUnavailable) {
 		level = slog.LevelError
 		// Overload needs no fix except less load.
-		if errors.As(x.cause, new(*search.Busy)) || errors.Is(x.cause, errFull) {
+		if errors.As(x.cause, new(*search.OverloadedError)) || errors.Is(x.cause, errFull) {
 			level = slog.LevelWarn
 		}
 	}
@@ -228,7 +228,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "muster_http_requests_total", Help: "API requests by method, route and status.",
 		}, labels),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "muster_http_request_seconds", Help: "Time from the request headers to the end of the response.",
+			Name: "muster_http_request_duration_seconds", Help: "Time from the request headers to the end of the response.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 		}, labels),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{

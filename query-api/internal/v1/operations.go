@@ -124,7 +124,7 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 		{
-			id: "getDescription", method: http.MethodGet, path: "/v1/openapi.json",
+			id: "getOpenAPI", method: http.MethodGet, path: "/v1/openapi.json",
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 	}

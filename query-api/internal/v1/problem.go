@@ -49,22 +49,22 @@ func problemOf(op *operation, err error) *problem {
 	var p *problem
 	var in *invalid
 	var unauthorized *account.Unauthorized
-	var refused *metering.LimitError
+	var limit *metering.LimitError
 	var query *clause.Error
-	var budget *search.Budget
-	var busy *search.Busy
+	var tooExpensive *search.TooExpensiveError
+	var overloaded *search.OverloadedError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &in):
 		return &problem{status: op.invalid, detail: in.detail}
-	case errors.As(err, &query), errors.As(err, &budget),
+	case errors.As(err, &query), errors.As(err, &tooExpensive),
 		errors.Is(err, cursor.ErrInvalid), errors.Is(err, cursor.ErrExpired), errors.Is(err, cursor.ErrForeign):
 		return &problem{status: op.invalid, detail: err.Error()}
-	case errors.As(err, &busy):
+	case errors.As(err, &overloaded):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow the query", busy, retryAfter),
+			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow the query", overloaded, retryAfter),
 		}
 	case errors.Is(err, errFull):
 		return &problem{
@@ -81,10 +81,10 @@ func problemOf(op *operation, err error) *problem {
 			detail: fmt.Sprintf("this service is starting, and API keys cannot be checked yet: call again in %d seconds",
 				retryAfter),
 		}
-	case errors.As(err, &refused):
+	case errors.As(err, &limit):
 		return &problem{
-			status: http.StatusTooManyRequests, detail: refused.Detail,
-			retryAfter: max(1, int((refused.RetryAfter+time.Second-1)/time.Second)),
+			status: http.StatusTooManyRequests, detail: limit.Detail,
+			retryAfter: max(1, int((limit.RetryAfter+time.Second-1)/time.Second)),
 		}
 	case errors.Is(err, metering.ErrRunning):
 		return &problem{

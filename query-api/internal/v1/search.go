@@ -234,7 +234,7 @@ func (s *Server) ExplainSearch(
 	if err != nil {
 		return nil, err
 	}
-	if e.Passing {
+	if e.Transient {
 		call.MarkTransient()
 	}
 	if e.Refused == "" {

@@ -280,12 +280,12 @@ func (l list) write(w http.ResponseWriter) error {
 	return nil
 }
 
-// GetDescription is GET /v1/openapi.json.
-func (s *Server) GetDescription(
-	context.Context, api.GetDescriptionRequestObject,
-) (api.GetDescriptionResponseObject, error) {
+// GetOpenAPI is GET /v1/openapi.json.
+func (s *Server) GetOpenAPI(
+	context.Context, api.GetOpenAPIRequestObject,
+) (api.GetOpenAPIResponseObject, error) {
 	return answer(s.description), nil
 }
 
-// VisitGetDescriptionResponse implements api.GetDescriptionResponseObject.
-func (a answer) VisitGetDescriptionResponse(w http.ResponseWriter) error { return a.write(w) }
+// VisitGetOpenAPIResponse implements api.GetOpenAPIResponseObject.
+func (a answer) VisitGetOpenAPIResponse(w http.ResponseWriter) error { return a.write(w) }

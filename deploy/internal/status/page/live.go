@@ -44,7 +44,7 @@ func (p *Page) metrics(_ context.Context, d *Document) error {
 
 func (d *Document) take(name string, labels map[string]string, m *dto.Metric) {
 	switch name {
-	case "muster_bus_batch_records":
+	case "muster_consumer_batch_records":
 		if labels["group"] == projector.Group {
 			d.Counters.Projected += m.GetHistogram().GetSampleSum()
 		}
@@ -53,7 +53,7 @@ func (d *Document) take(name string, labels map[string]string, m *dto.Metric) {
 		if strings.HasPrefix(labels["status"], "5") {
 			d.Counters.Errors += m.GetCounter().GetValue()
 		}
-	case "muster_bus_lost_records_total":
+	case "muster_consumer_records_lost_total":
 		for i := range d.Topics {
 			if t := &d.Topics[i]; t.Group == labels["group"] && t.Topic == labels["topic"] {
 				t.Lost += int64(m.GetCounter().GetValue())

@@ -53,10 +53,10 @@ func Run(t *testing.T, open Replicas) {
 
 		line := credits.Line{Key: "k", Endpoint: "/v1/x", Calls: 4, Requests: 3, Credits: 7}
 		loaded, err := s.Load(t.Context(), period,
-			credits.Sums{"o1": {line}, "o2": {{Key: "z", Endpoint: "/v1/y", Calls: 1, Credits: 2}}})
+			credits.Balances{"o1": {line}, "o2": {{Key: "z", Endpoint: "/v1/y", Calls: 1, Credits: 2}}})
 		require.NoError(t, err)
 		require.True(t, loaded)
-		loaded, err = s.Load(t.Context(), period, credits.Sums{})
+		loaded, err = s.Load(t.Context(), period, credits.Balances{})
 		require.NoError(t, err)
 		require.False(t, loaded, "loaded data is kept")
 		u, err := s.Usage(t.Context(), "o1", period)
@@ -269,7 +269,7 @@ func RunLate(t *testing.T, s credits.Store, end func()) {
 // must never exceed the balance, and in the end no usable credit may remain.
 func lastCredits(t *testing.T, replicas []credits.Store) {
 	ctx := t.Context()
-	_, err := replicas[0].Load(ctx, period, credits.Sums{"o1": {{Key: "k", Endpoint: "/v1/x", Calls: 1, Credits: 900}}})
+	_, err := replicas[0].Load(ctx, period, credits.Balances{"o1": {{Key: "k", Endpoint: "/v1/x", Calls: 1, Credits: 900}}})
 	require.NoError(t, err)
 	const limit, callers = 1000, 64
 	var used, worst atomic.Int64

@@ -8,17 +8,16 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Field is a searchable field, or the .keyword of a text.
+// Field is a searchable field, or the .keyword subfield of a text field.
 type Field struct {
 	readmodel.SearchField
-	// Keyword: the whole values of a text, its subfield .keyword.
+	// Keyword reports whether it is the .keyword subfield, whose terms are whole values.
 	Keyword bool
-	// Identity: the field is _id. The elements of nested paths have it, too, each that
-	// of its person, and all who are found by it score the same.
+	// Identity reports whether it is _id. Nested documents have the _id of their person, and all matches score the same.
 	Identity bool
 }
 
-// Name is the field as queries name it.
+// Name returns the name of the field in queries.
 func (f Field) Name() string {
 	switch {
 	case f.Identity:
@@ -29,10 +28,10 @@ func (f Field) Name() string {
 	return f.Path
 }
 
-// IsText says that the field's values are analysed.
+// IsText reports whether the field's values are analyzed.
 func (f Field) IsText() bool { return f.Type == readmodel.SearchText && !f.Keyword }
 
-// IsString says that terms of the field are strings.
+// IsString reports whether terms of the field are strings.
 func (f Field) IsString() bool { return f.Type == readmodel.SearchText }
 
 // Node is a part of a query.
@@ -44,62 +43,57 @@ type All struct{}
 // None matches nothing.
 type None struct{}
 
-// Term matches documents whose field has a term, scored by BM25. Booleans have
-// the terms "T" and "F".
+// Term matches documents whose field has a term, scored by BM25. Boolean fields have the terms "T" and "F".
 type Term struct {
 	Field Field
 	Text  string
-	// Blend, when not zero, joins the statistics of all terms of the query with
-	// the same number.
+	// Blend is the number of the term's blend; terms of one blend share their statistics (BlendedTermQuery). 0: none.
 	Blend int
-	// Across says how a blend counts: over the fields of a multi_match of type
-	// cross_fields; else over the terms of an expansion.
+	// Across reports whether the blend is over the fields of a multi_match of type cross_fields; otherwise it is over the
+	// terms of an expansion.
 	Across bool
-	// Absent: the field does not exist in the elements of the nested path where the
-	// term is asked for. It matches none of them, and counts in its blend all the same.
+	// Absent reports whether the field does not exist in the nested documents that are searched. The term matches none of
+	// them, but counts in its blend.
 	Absent bool
-	// As, when not zero, is the blend whose statistics the term has in place of those
-	// of its own one, in which it counts all the same (ShareStatistics).
+	// As is the number of the blend whose statistics the term has instead of those of its own, in which it still counts
+	// (ShareStatistics). 0: its own blend.
 	As int
 }
 
-// Alone as Term.As stands for the statistics of the term itself.
-const Alone = math.MinInt
+// OwnStatistics as Term.As selects the statistics of the term itself.
+const OwnStatistics = math.MinInt
 
-// Statistics is the number of the blend whose statistics a term has, zero when
-// it has its own.
+// Statistics returns the number of the blend whose statistics the term has, or 0 if it has its own.
 func (t Term) Statistics() int {
 	switch t.As {
 	case 0:
 		return t.Blend
-	case Alone:
+	case OwnStatistics:
 		return 0
 	}
 	return t.As
 }
 
-// Set matches documents whose field has any of the terms, with score 1.
+// Set matches documents whose field has any of the terms, with score 1 (TermInSetQuery).
 type Set struct {
 	Field  Field
 	Values []string
 }
 
-// Phrase matches documents in which a text has terms one after the other,
-// scored by BM25. Position i accepts any of Terms[i]. Slop is how many
-// positions they may be apart. With PrefixLast the last term is the beginning
-// of one, expanded to at most Expansions terms before planning.
+// Phrase matches documents in which a text field has terms at consecutive positions, scored by BM25. Position i
+// accepts any of Terms[i]. Slop is the allowed edit distance of positions. If PrefixLast is set, the last term is a
+// prefix, which is expanded to at most Expansions terms before planning.
 type Phrase struct {
 	Field      Field
 	Terms      [][]string
 	Slop       int
 	PrefixLast bool
 	Expansions int
-	// Found is, once it is known, how often a phrase occurs that has slop and
-	// repeats a word: what SQL cannot count.
+	// Found has the frequencies of a phrase with slop that repeats a word, once they are known. SQL cannot count them.
 	Found *Frequencies
 }
 
-// Repeats says that a term stands at two positions.
+// Repeats reports whether a term is at two positions.
 func (p Phrase) Repeats() bool {
 	seen := make(map[string]bool)
 	for _, position := range p.Terms {
@@ -113,128 +107,124 @@ func (p Phrase) Repeats() bool {
 	return false
 }
 
-// Frequencies are how often a phrase occurs, by place: a person, or one of her
-// elements (ElementKey). Where it does not there is no entry.
+// Frequencies are the frequencies of a phrase by document: a person's hash, or the NestedDocID of a nested document.
+// Documents without the phrase have no entry.
 type Frequencies struct {
 	Keys   []uint64
 	Values []float64
 }
 
-// ElementKey is the place of the element with a number, counted from 1, of a
-// person with a hash.
-func ElementKey(hash uint64, number int) uint64 {
-	return hash + uint64(number)*ElementStep //nolint:gosec // small, and never negative
+// NestedDocID returns the ID of the nested document with a number, counted from 1, of the person with a hash.
+func NestedDocID(hash uint64, number int) uint64 {
+	return hash + uint64(number)*NestedDocStride //nolint:gosec // small, and never negative
 }
 
-// ElementStep is how far the keys of neighbouring elements are apart.
-const ElementStep uint64 = 0x9E3779B97F4A7C15
+// NestedDocStride is the distance between the IDs of adjacent nested documents.
+const NestedDocStride uint64 = 0x9E3779B97F4A7C15
 
-// Combined matches documents in which any of several texts has a term, scored
-// by BM25F: as if the fields were one, each repeated by its weight.
+// Combined matches documents in which any of several text fields has a term, scored by BM25F: as if the fields were
+// one, each repeated by its weight (CombinedFieldQuery).
 type Combined struct {
 	Fields  []Field
 	Weights []float64
 	Text    string
-	// Path is the nested path whose elements are asked. Fields that do not exist
-	// there count in the statistics alone.
+	// Path is the nested path whose documents are searched. Fields outside it count in the statistics only.
 	Path string
 }
 
-// Absent says that a field does not exist where the node is asked for.
+// Absent reports whether a field does not exist in the documents that are searched.
 func (c Combined) Absent(f Field) bool { return c.Path != "" && f.Nested != c.Path }
 
 // Range matches documents with a value between two bounds, with score 1.
 type Range struct {
 	Field Field
-	// Min and Max are inclusive bounds of numbers and dates.
+	// Min and Max are the inclusive bounds of numbers and dates.
 	Min, Max int64
-	// Lower and Upper are bounds of strings; nil: none.
+	// Lower and Upper are the bounds of strings; nil: unbounded.
 	Lower, Upper *Bound
 }
 
-// Bound is an end of a range of strings.
+// Bound is a bound of a range of strings.
 type Bound struct {
 	Text      string
 	Inclusive bool
 }
 
-// Rewriting says how somebody scores who has some of the terms that a pattern or a fuzzy word becomes.
-type Rewriting uint8
+// RewriteMethod is how a multi-term node scores documents (MultiTermQuery.RewriteMethod in Lucene).
+type RewriteMethod uint8
 
-// The ways. Without one a pattern is RewriteConstant, a fuzzy word RewriteBlended.
+// The rewrite methods. The default is RewriteConstant for patterns, RewriteBlended for fuzzy words.
 const (
-	RewriteDefault Rewriting = iota
-	// RewriteConstant: 1, by any of all terms.
+	RewriteDefault RewriteMethod = iota
+	// RewriteConstant scores 1 for any of all terms.
 	RewriteConstant
-	// RewriteScored: the sum of what each term counts by BM25; a fuzzy word's terms count the less the more they differ.
+	// RewriteScored adds the BM25 scores of the terms; those of a fuzzy word are boosted by their similarity.
 	RewriteScored
-	// RewriteNearness: the sum of how near the terms are, 1 each for a pattern.
-	RewriteNearness
-	// RewriteBlended: RewriteScored, with all terms as rare as the most frequent one.
+	// RewriteTopTermsBoost adds the similarities of the terms, 1 for each term of a pattern.
+	RewriteTopTermsBoost
+	// RewriteBlended is RewriteScored with the statistics of the most frequent term for all terms.
 	RewriteBlended
 )
 
-// PatternKind is a way of matching terms.
+// PatternKind is the kind of a pattern.
 type PatternKind uint8
 
 // The kinds of patterns.
 const (
 	// Prefix: terms that begin with the text.
 	Prefix PatternKind = iota + 1
-	// Wildcard: * any number of characters, ? one, \ takes the next as it is.
+	// Wildcard: * matches any characters, ? one, \ escapes the next.
 	Wildcard
 	// Regexp: Lucene's regular expressions, which match a whole term.
 	Regexp
-	// Whole: the term itself, for the sake of Insensitive.
+	// Whole: the term itself, for Insensitive.
 	Whole
 )
 
-// Pattern matches documents whose field has a term of a form, with score 1.
+// Pattern matches documents whose field has a term that matches a pattern, with score 1.
 type Pattern struct {
 	Field Field
 	Kind  PatternKind
 	Text  string
-	// Insensitive takes ASCII letters of either case as equal.
+	// Insensitive ignores the case of ASCII letters.
 	Insensitive bool
-	// Expression is the RE2 form of a Regexp. Where RE2 has no such form it matches
-	// more, and Regexp, nil otherwise, knows which terms match; it is expanded to
-	// them before planning.
+	// Expression is the RE2 equivalent of a Regexp. If there is none, it matches a superset, Regexp is set and decides
+	// which terms match, and the node is expanded to them before planning.
 	Expression string
 	Regexp     *termregexp.Expression
-	// Flags are those of a Regexp, in capitals.
+	// Flags are those of a Regexp, in upper case.
 	Flags string
-	// Rewrite is RewriteDefault, or how the first Expansions of the terms are scored that it is expanded to before planning.
-	Rewrite    Rewriting
+	// Rewrite, unless it is RewriteDefault, expands the pattern to at most Expansions terms before planning.
+	Rewrite    RewriteMethod
 	Expansions int
 }
 
-// Fuzzy matches documents whose field has a term at most Edits single-character
-// edits away. It is expanded to at most Expansions terms before planning.
+// Fuzzy matches documents whose field has a term within an edit distance of Edits. It is expanded to at most Expansions
+// terms before planning.
 type Fuzzy struct {
 	Field          Field
 	Text           string
 	Edits          int
 	PrefixLength   int // characters that must be equal
 	Expansions     int
-	Transpositions bool // swapping two neighbours is one edit
-	Rewrite        Rewriting
+	Transpositions bool // swapping two adjacent characters is one edit
+	Rewrite        RewriteMethod
 }
 
 // Exists matches documents with any value in the field, with score 1.
 type Exists struct{ Field Field }
 
-// Bool combines nodes. Its score is the sum of those of Must and of the
-// matching ones of Should.
+// Bool combines nodes. Its score is the sum of the scores of Must and of the matching nodes of Should.
 type Bool struct {
 	Must, Filter, Should, MustNot []Node
-	// Minimum is how many of Should must match.
+	// Minimum is how many of Should must match (minimum_should_match).
 	Minimum int
-	// MinimumField, when set, is the number field that says how many instead.
+	// MinimumField, if set, is the number field whose value replaces Minimum.
 	MinimumField *Field
 }
 
-// DisMax matches what any of its nodes matches. Its score is the greatest of
-// theirs plus Tie times the sum of the others.
+// DisMax matches documents that any of its nodes matches. Its score is the greatest of their scores plus Tie times the
+// sum of the others.
 type DisMax struct {
 	Nodes []Node
 	Tie   float64
@@ -246,17 +236,17 @@ type Boost struct {
 	Factor float64
 }
 
-// Constant gives what a node matches a score of its own.
+// Constant replaces the scores of a node by a constant.
 type Constant struct {
 	Node  Node
 	Score float64
 }
 
-// ScoreMode says how several scores become one.
+// ScoreMode is how several scores are combined.
 type ScoreMode string
 
-// The score modes. Nested knows avg, sum, min, max and none; Function
-// multiply, sum, avg, first, max and min; several values avg, sum, min, max and median.
+// The score modes. Nested supports avg, sum, min, max and none; Function multiply, sum, avg, first, max and min;
+// several values avg, sum, min, max and median.
 const (
 	ScoreAvg      ScoreMode = "avg"
 	ScoreSum      ScoreMode = "sum"
@@ -269,17 +259,16 @@ const (
 	ScoreReplace  ScoreMode = "replace" // boost_mode only
 )
 
-// Nested matches documents with an element of a nested path that matches a node.
+// Nested matches documents with a nested document of a path that matches a node.
 type Nested struct {
 	Path string
 	Node Node
 	Mode ScoreMode
-	// InnerHits asks for the matching elements.
+	// InnerHits, if set, returns the matching nested documents.
 	InnerHits *InnerHits
 }
 
-// InnerHits says which of the matching elements are shown beside a result, in which
-// order, and what of them.
+// InnerHits selects which of the matching nested documents are returned, their order and their fields.
 type InnerHits struct {
 	Name   string
 	From   int
@@ -288,36 +277,33 @@ type InnerHits struct {
 	Source Source
 }
 
-// Scored says that scores order the elements.
+// Scored reports whether scores determine the order.
 func (h *InnerHits) Scored() bool {
 	return h != nil && slices.ContainsFunc(h.Sort, func(s InnerSort) bool { return s.By == InnerScore })
 }
 
-// InnerKey is what elements are ordered by.
+// InnerKey is the kind of a sort key of inner hits.
 type InnerKey uint8
 
-// The keys of elements.
+// The kinds of sort keys.
 const (
 	InnerScore InnerKey = iota + 1
 	InnerField
-	InnerPlace // where they stand in the document
+	InnerPosition // position in the document
 )
 
-// InnerSort is a key of the order of elements. Those that are equal in all keys come as
-// they stand in the document.
+// InnerSort is a sort key of inner hits. Ties are broken by the position in the document.
 type InnerSort struct {
 	By         InnerKey
 	Field      Field
-	Double     bool // whole numbers are compared as others are, and Missing may be one
+	Double     bool // integers are compared as floating-point numbers, and Missing may be one
 	Descending bool
-	// MissingFirst puts elements without a value first; Missing, when set, is the value
-	// that they count with instead.
+	// MissingFirst sorts nested documents without a value first. Missing, if set, is the value that they have instead.
 	MissingFirst bool
 	Missing      *string
 }
 
-// Source says which members of a document are shown, by their names and those of the
-// objects that hold them. Names may hold *.
+// Source selects fields of a document by their paths, in which * is a wildcard (_source filtering).
 type Source struct {
 	None               bool
 	Includes, Excludes []string
@@ -327,36 +313,34 @@ type Source struct {
 type Function struct {
 	Node      Node
 	Functions []Factor
-	// ScoreMode joins the factors, BoostMode joins them with the node's score.
+	// ScoreMode combines the factors, BoostMode combines the result with the node's score.
 	ScoreMode, BoostMode ScoreMode
-	MaxBoost             float64 // bounds the joined factors; +Inf: no bound
+	MaxBoost             float64 // limits the combined factors; +Inf: no limit
 	MinScore             *float64
-	// Sealed: a boost around it multiplies what it makes, and is not seen within.
+	// Sealed reports whether an outer boost multiplies the result instead of the node's score.
 	Sealed bool
 }
 
-// FactorKind is a way of computing a factor.
+// FactorKind is the kind of a factor.
 type FactorKind uint8
 
 // The kinds of factors.
 const (
-	FactorWeight FactorKind = iota + 1 // the weight alone
+	FactorWeight FactorKind = iota + 1 // the weight only
 	FactorField
 	FactorDecay
 	FactorRandom
 )
 
-// Factor is one function of a Function: it counts for documents that Filter
-// matches, nil for all.
+// Factor is one function of a Function. It applies to documents that Filter matches; nil: to all.
 type Factor struct {
 	Filter Node
 	Kind   FactorKind
 	Weight float64
 	// Field of FactorField, FactorDecay and FactorRandom.
 	Field Field
-	// FactorField: Multiplier times the value, then Modifier. Missing stands in
-	// for a missing value; without it a missing value is an error in
-	// Elasticsearch and 1 here.
+	// FactorField: Multiplier times the value, then Modifier. Missing replaces a missing value; without it, a missing
+	// value is an error in Elasticsearch and 1 here.
 	Multiplier float64
 	Modifier   string
 	Missing    *float64

@@ -4,14 +4,14 @@ import (
 	"math"
 )
 
-// Expanded stands in explanations for a node that becomes others before planning.
+// Expanded wraps, in explanations, a node that is expanded to others before planning.
 type Expanded struct {
 	Node
-	// Terms is how many of the stored terms it becomes.
+	// Terms is the number of stored terms that it expands to.
 	Terms int
 }
 
-// Describe writes a node as values that marshal to JSON, for people to read.
+// Describe returns a readable form of a node that marshals to JSON.
 func Describe(n Node) any {
 	switch n := n.(type) {
 	case Expanded:
@@ -73,7 +73,8 @@ func Describe(n Node) any {
 		return named("exists", map[string]any{"field": n.Field.Name()})
 	case Bool:
 		m := map[string]any{}
-		for name, list := range map[string][]Node{"must": n.Must, "filter": n.Filter, "should": n.Should, "must_not": n.MustNot} {
+		for name, list := range map[string][]Node{"must": n.Must, "filter": n.Filter, "should": n.Should,
+			"must_not": n.MustNot} {
 			if len(list) > 0 {
 				m[name] = describeAll(list)
 			}
@@ -99,8 +100,8 @@ func Describe(n Node) any {
 	return nil
 }
 
-// String names a way of scoring terms.
-func (r Rewriting) String() string {
+// String returns the name of the rewrite method.
+func (r RewriteMethod) String() string {
 	return [...]string{"default", "constant", "scored", "nearness", "blended"}[r]
 }
 
@@ -135,7 +136,8 @@ func describeRange(n Range) map[string]any {
 }
 
 func describeFunction(n Function) map[string]any {
-	kinds := map[FactorKind]string{FactorWeight: "weight", FactorField: "field_value_factor", FactorDecay: "decay", FactorRandom: "random_score"}
+	kinds := map[FactorKind]string{FactorWeight: "weight", FactorField: "field_value_factor", FactorDecay: "decay",
+		FactorRandom: "random_score"}
 	factors := make([]any, len(n.Functions))
 	for i, f := range n.Functions {
 		m := map[string]any{"kind": kinds[f.Kind], "weight": f.Weight}
@@ -147,7 +149,8 @@ func describeFunction(n Function) map[string]any {
 		}
 		factors[i] = m
 	}
-	m := map[string]any{"node": Describe(n.Node), "functions": factors, "score_mode": n.ScoreMode, "boost_mode": n.BoostMode}
+	m := map[string]any{"node": Describe(n.Node), "functions": factors, "score_mode": n.ScoreMode,
+		"boost_mode": n.BoostMode}
 	if n.MinScore != nil {
 		m["min_score"] = *n.MinScore
 	}

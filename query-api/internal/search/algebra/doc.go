@@ -1,9 +1,6 @@
-// Package algebra is what every search query is made of once it is read: about
-// a dozen kinds of nodes with the semantics of Elasticsearch 8 (rulings.md,
-// Search). Clauses are lowered to nodes; the planner, the evaluator and explain
-// know nodes only.
+// Package algebra defines the nodes of a parsed search query: about a dozen kinds with the semantics of Elasticsearch 8
+// (rulings.md, Search). Package clause lowers clauses to nodes; the planner, the evaluator and explain read nodes only.
 //
-// A node matches a document, the root or one element of a nested path, and
-// gives a matching one a score of zero or more. Nodes are values that nobody
-// changes after they were made.
+// A node matches a document, the root or a nested document of one path, and scores a match with 0 or more. Nodes are
+// immutable.
 package algebra

@@ -5,11 +5,9 @@ import (
 	"strings"
 )
 
-// ShareStatistics gives a term that stands more than once among clauses of
-// which any may match, each time with the same boost, the statistics of its
-// first occurrence. Lucene joins such clauses into one, and the expansions of
-// several fuzzy words often have terms in common. Where the boosts differ it is
-// chance which statistics Lucene takes, and each occurrence keeps its own.
+// ShareStatistics gives a term that occurs several times among optional clauses, always with the same boost, the
+// statistics of its first occurrence. Lucene merges such clauses into one; the expansions of several fuzzy words often
+// share terms. If the boosts differ, which statistics Lucene takes is undefined, and each occurrence keeps its own.
 func ShareStatistics(n Node) Node {
 	switch m := n.(type) {
 	case Bool:
@@ -51,19 +49,18 @@ func shareEach(nodes []Node) []Node {
 	return out
 }
 
-// occurrence is what has to be equal for terms to become one.
+// occurrence is what must be equal for terms to be merged.
 type occurrence struct {
 	field, text string
 	boost       float32
 }
 
-// sharing goes through clauses of which any may match, in their order.
+// sharing visits optional clauses in their order.
 type sharing struct{ first map[occurrence]Term }
 
 func newSharing() *sharing { return &sharing{first: make(map[occurrence]Term)} }
 
-// list goes through clauses whose scores are added. Those that are equal as a
-// whole are joined as a whole, as the first of them, and their terms with no others.
+// list visits clauses whose scores are added. Equal expansions are merged as a whole, and their terms with no others.
 func (s *sharing) list(nodes []Node) []Node {
 	names := make([]string, len(nodes))
 	times, firsts := make(map[string]int), make(map[string]Node)
@@ -84,7 +81,7 @@ func (s *sharing) list(nodes []Node) []Node {
 	return out
 }
 
-// node goes into what Lucene takes apart: groups without a boost.
+// node visits what Lucene flattens: groups without a boost.
 func (s *sharing) node(n Node) Node {
 	switch m := n.(type) {
 	case Term:
@@ -128,15 +125,14 @@ func (s *sharing) term(t Term, boost float32) Term {
 		s.first[key] = t
 	case first.Statistics() == t.Statistics():
 	case first.Statistics() == 0:
-		t.As = Alone
+		t.As = OwnStatistics
 	default:
 		t.As = first.Statistics()
 	}
 	return t
 }
 
-// expansion names an expansion by its terms and their boosts; it is empty for
-// other nodes.
+// expansion returns a key of an expansion, its terms with their boosts, or "" for other nodes.
 func expansion(n Node) string {
 	list, ok := n.(Bool)
 	if !ok || len(list.Must)+len(list.Filter)+len(list.MustNot) > 0 || len(list.Should) < 2 {

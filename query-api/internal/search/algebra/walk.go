@@ -1,6 +1,6 @@
 package algebra
 
-// Walk visits a node and all nodes inside of it.
+// Walk calls visit for all nodes inside a node, then for the node itself.
 func Walk(n Node, visit func(Node)) {
 	_, _ = Rewrite(n, func(m Node) (Node, error) {
 		visit(m)
@@ -8,8 +8,7 @@ func Walk(n Node, visit func(Node)) {
 	})
 }
 
-// Rewrite makes a node anew from the inside out: change is called with each
-// node whose inner nodes are changed already.
+// Rewrite rebuilds a node bottom-up: change is called with each node after its inner nodes were replaced.
 func Rewrite(n Node, change func(Node) (Node, error)) (Node, error) {
 	list := func(nodes []Node) ([]Node, error) {
 		if nodes == nil {

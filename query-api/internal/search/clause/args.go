@@ -11,16 +11,15 @@ import (
 	"muster/schemas/analysis"
 )
 
-// args reads the parameters of an object. The first error sticks and is
-// returned by done, which also refuses what nobody asked for.
+// args reads the parameters of an object. Its methods record the first error, which done returns.
 type args struct {
 	at    value
-	known []string // names, for who mistypes one
+	known []string // names, for suggestions
 	read  map[string]bool
 	err   error
 }
 
-// arguments begins to read an object whose members are parameters of a clause.
+// arguments returns a reader of an object whose fields are parameters of a clause.
 func arguments(v value, known []Parameter) *args {
 	a := &args{at: v, read: make(map[string]bool)}
 	for _, p := range known {
@@ -38,7 +37,7 @@ func (a *args) fail(err error) {
 	}
 }
 
-// get finds a member.
+// get returns a field of the object.
 func (a *args) get(name string) (value, bool) {
 	a.read[name] = true
 	for _, m := range a.at.members {
@@ -49,7 +48,7 @@ func (a *args) get(name string) (value, bool) {
 	return value{}, false
 }
 
-// must finds a member that has to be there.
+// must returns a required field of the object.
 func (a *args) must(name string) value {
 	v, ok := a.get(name)
 	if !ok {
@@ -70,16 +69,16 @@ func (a *args) text(name, otherwise string) string {
 	return s
 }
 
-// filled reads a text that may be left out, but not be empty.
+// filled returns an optional string that must not be empty.
 func (a *args) filled(name string) string {
 	s := a.text(name, "")
 	if v, ok := a.get(name); ok && v.kind != 'n' && s == "" {
-		a.fail(v.errorf("must not be empty: leave it out"))
+		a.fail(v.errorf("must not be empty: omit it"))
 	}
 	return s
 }
 
-// choice reads a word of a list; letter case does not matter.
+// choice returns one of the words, without regard to letter case.
 func (a *args) choice(name, otherwise string, words ...string) string {
 	v, ok := a.get(name)
 	if !ok || v.kind == 'n' {
@@ -110,7 +109,7 @@ func (a *args) integer(name string, otherwise, least, most int) int {
 		return otherwise
 	}
 	x, ok := v.number()
-	x = math.Trunc(x) // Elasticsearch cuts off a fraction
+	x = math.Trunc(x) // Elasticsearch truncates fractions.
 	if !ok || x < float64(least) || x > float64(most) {
 		a.fail(v.errorf("must be an integer from %d to %d", least, most))
 		return otherwise
@@ -118,7 +117,7 @@ func (a *args) integer(name string, otherwise, least, most int) int {
 	return int(x)
 }
 
-// expansions reads how many terms a word may become; more than are done is a wish for many.
+// expansions returns max_expansions, limited to MaxExpansions.
 func (a *args) expansions(name string) int {
 	return min(a.integer(name, defaultExpansions, 1, math.MaxInt32), MaxExpansions)
 }
@@ -138,8 +137,7 @@ func (a *args) flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// boost is the parameter that every clause has. Elasticsearch keeps it as a
-// 32-bit number.
+// boost returns the boost, which every clause has, as the 32-bit number that Elasticsearch stores.
 func (a *args) boost() float64 {
 	b := a.number("boost", 1)
 	if math.Signbit(b) {
@@ -151,7 +149,7 @@ func (a *args) boost() float64 {
 	return float64(float32(b))
 }
 
-// analyzer reads the name of one; empty: the field's own.
+// analyzer returns the name of an analyzer, or "" for the analyzer of the field.
 func (a *args) analyzer(name string) string {
 	v, ok := a.get(name)
 	if !ok || v.kind == 'n' {
@@ -163,17 +161,16 @@ func (a *args) analyzer(name string) string {
 	return v.text
 }
 
-// noSynonyms reads a parameter that says how synonyms are searched, of which
-// there are none here.
+// noSynonyms reads a parameter about synonyms, which do not exist here.
 func (a *args) noSynonyms() { a.flag("auto_generate_synonyms_phrase_query", true) }
 
-// rewriting says how the terms are scored that a pattern or a fuzzy word becomes, and of how many at most; 0: it is not said.
+// rewriting is the rewrite method of a pattern or a fuzzy word and its maximum number of terms; 0: the default.
 type rewriting struct {
-	how   algebra.Rewriting
+	how   algebra.RewriteMethod
 	terms int
 }
 
-// rewrite reads the parameter of that name. Those ways in which each match of a pattern scores the same are one.
+// rewrite returns the parameter rewrite. Methods that score all matches of a pattern equally are one.
 func (a *args) rewrite(name string) rewriting {
 	v, ok := a.get(name)
 	if !ok || v.kind == 'n' {
@@ -185,20 +182,22 @@ func (a *args) rewrite(name string) rewriting {
 	case v.text == "constant_score", v.text == "constant_score_boolean", v.text == "constant_score_blended":
 		return rewriting{how: algebra.RewriteConstant}
 	case v.text == "scoring_boolean":
-		return rewriting{algebra.RewriteScored, MaxExpansions + 1} // more are refused
+		return rewriting{algebra.RewriteScored, MaxExpansions + 1} // More are rejected.
 	case digit > 0:
-		how := map[string]algebra.Rewriting{
-			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteNearness, "top_terms_blended_freqs_": algebra.RewriteBlended,
+		how := map[string]algebra.RewriteMethod{
+			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteTopTermsBoost,
+			"top_terms_blended_freqs_": algebra.RewriteBlended,
 		}[v.text[:digit]]
 		if n, err := strconv.ParseInt(v.text[digit:], 10, 32); err == nil && n > 0 && how != algebra.RewriteDefault {
 			return rewriting{how, min(int(n), MaxExpansions)}
 		}
 	}
-	a.fail(v.errorf("must be constant_score, constant_score_boolean, constant_score_blended, scoring_boolean, top_terms_N, top_terms_boost_N or top_terms_blended_freqs_N with a number from 1"))
+	a.fail(v.errorf("must be constant_score, constant_score_boolean, constant_score_blended, scoring_boolean, " +
+		"top_terms_N, top_terms_boost_N or top_terms_blended_freqs_N with a number from 1"))
 	return rewriting{}
 }
 
-// of puts it into a pattern, in which constant scores are usual.
+// of applies the rewrite method to a pattern, whose default is a constant score.
 func (r rewriting) of(n algebra.Pattern) algebra.Node {
 	if r.terms > 0 {
 		n.Rewrite, n.Expansions = r.how, r.terms
@@ -206,7 +205,7 @@ func (r rewriting) of(n algebra.Pattern) algebra.Node {
 	return n
 }
 
-// done gives the first error, or one that names a member nobody asked for.
+// done returns the first error, or an error that names an unknown field.
 func (a *args) done() error {
 	if a.err != nil {
 		return a.err
@@ -222,7 +221,7 @@ func (a *args) done() error {
 	return nil
 }
 
-// suggestion names the nearest of the known names.
+// suggestion returns a hint with the closest known name.
 func suggestion(name string, known []string) string {
 	if len(known) == 0 {
 		return "there are none here"

@@ -11,9 +11,8 @@ import (
 	"muster/query-api/internal/search/clause"
 )
 
-// What a query takes before it waits its turn is bounded, whatever is in it: little beside its length, and no more than
-// a moment.
-func TestLowerBombs(t *testing.T) {
+// Lowering is not subject to admission.
+func TestLower_TimeAndMemoryAreBounded(t *testing.T) {
 	var most uint64
 	var slowest time.Duration
 	for _, query := range adversarialtest.Queries() {

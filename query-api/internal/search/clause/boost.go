@@ -7,122 +7,126 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// spread gives a query the boosts that Elasticsearch's function_score has: a boost, its own or one around it, multiplies
-// the score of the query within, never what the functions make of it. It takes factor times the boosts met on the way
-// down to where scores arise.
-func spread(n algebra.Node, factor float64) algebra.Node {
+// pushBoosts moves the boosts around a function_score into its query, as Elasticsearch does: a boost multiplies the
+// score of the query inside, never the result of the functions. factor is the product of the boosts around n.
+func pushBoosts(n algebra.Node, factor float64) algebra.Node {
 	each := func(list []algebra.Node, factor float64) []algebra.Node {
 		out := slices.Clone(list)
 		for i := range out {
-			out[i] = spread(out[i], factor)
+			out[i] = pushBoosts(out[i], factor)
 		}
 		return out
 	}
 	switch n := n.(type) {
 	case algebra.Boost:
-		return spread(n.Node, factor*n.Factor)
+		return pushBoosts(n.Node, factor*n.Factor)
 	case algebra.Constant:
-		n.Node, n.Score = spread(unscored(n.Node), 1), n.Score*factor
+		n.Node, n.Score = pushBoosts(dropUnusedBoosts(n.Node), 1), n.Score*factor
 		return n
 	case algebra.Function:
 		outside := 1.0
 		if n.Sealed {
 			factor, outside = 1, factor
 		}
-		n.Node = spread(n.Node, factor)
+		n.Node = pushBoosts(n.Node, factor)
 		n.Functions = slices.Clone(n.Functions)
 		for i, f := range n.Functions {
 			if f.Filter != nil {
-				n.Functions[i].Filter = spread(f.Filter, 1)
+				n.Functions[i].Filter = pushBoosts(f.Filter, 1)
 			}
 		}
 		return boosted(n, outside)
 	case algebra.Bool:
 		n.Must, n.Should = each(n.Must, factor), each(n.Should, factor)
-		// A least score within a filter sees the boosts around it, mostly.
-		if constant(n) {
+		// A min_score inside a filter mostly sees the boosts around it.
+		if isConstantScore(n) {
 			factor = 1
 		}
-		n.Filter, n.MustNot = each(eachUnscored(n.Filter), factor), each(eachUnscored(n.MustNot), factor)
+		n.Filter, n.MustNot = each(eachUnboosted(n.Filter), factor), each(eachUnboosted(n.MustNot), factor)
 		return n
 	case algebra.DisMax:
 		n.Nodes = each(n.Nodes, factor)
 		return n
 	case algebra.Nested:
-		n.Node = spread(n.Node, factor)
+		n.Node = pushBoosts(n.Node, factor)
 		return n
 	}
 	return boosted(n, factor)
 }
 
-// constant says that Lucene makes a clause of constant score of a bool or of its filters, and asks those without a boost:
-// where they are one filter alone, or stand beside a must that is all people. It leaves out what says nothing before.
-func constant(n algebra.Bool) bool {
+// isConstantScore reports whether Lucene rewrites a bool, or its filters, to a constant-score clause, which drops
+// boosts inside: the only clause is a filter, or its must clauses match all documents. It ignores clauses without
+// effect.
+func isConstantScore(n algebra.Bool) bool {
 	var filters []algebra.Node
-	for _, f := range eachUnscored(n.Filter) {
-		if !everybody(f) && (len(filters) == 0 || !reflect.DeepEqual(f, filters[0])) {
+	for _, f := range eachUnboosted(n.Filter) {
+		if !isMatchAllFilter(f) && (len(filters) == 0 || !reflect.DeepEqual(f, filters[0])) {
 			filters = append(filters, f)
 		}
 	}
 	if len(n.Must) > 0 {
-		return len(filters) > 0 && !slices.ContainsFunc(n.Must, func(m algebra.Node) bool { return !all(m) })
+		return len(filters) > 0 && !slices.ContainsFunc(n.Must, func(m algebra.Node) bool { return !isMatchAll(m) })
 	}
-	return len(filters) <= 1 && len(n.Should) == 0 && !slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} })
+	return len(filters) <= 1 && len(n.Should) == 0 &&
+		!slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} })
 }
 
-// all says that a node is match_all, perhaps with a boost.
-func all(n algebra.Node) bool {
+// isMatchAll reports whether a node is match_all, with or without a boost.
+func isMatchAll(n algebra.Node) bool {
 	switch n := n.(type) {
 	case algebra.All:
 		return true
 	case algebra.Boost:
-		return all(n.Node)
+		return isMatchAll(n.Node)
 	case algebra.Bool:
-		return len(n.Must) == 1 && len(n.Filter)+len(n.Should)+len(n.MustNot) == 0 && all(n.Must[0])
+		return len(n.Must) == 1 && len(n.Filter)+len(n.Should)+len(n.MustNot) == 0 && isMatchAll(n.Must[0])
 	}
 	return false
 }
 
-// everybody says that Lucene leaves out a filter since all people pass it.
-func everybody(n algebra.Node) bool {
+// isMatchAllFilter reports whether Lucene drops a filter because it matches all documents.
+func isMatchAllFilter(n algebra.Node) bool {
 	others := func(list []algebra.Node) bool {
-		return slices.ContainsFunc(list, func(n algebra.Node) bool { return !everybody(n) })
+		return slices.ContainsFunc(list, func(n algebra.Node) bool { return !isMatchAllFilter(n) })
 	}
 	switch n := n.(type) {
 	case algebra.All:
 		return true
 	case algebra.Boost:
-		return everybody(n.Node)
+		return isMatchAllFilter(n.Node)
 	case algebra.Constant:
-		return everybody(n.Node)
+		return isMatchAllFilter(n.Node)
 	case algebra.DisMax:
-		return len(n.Nodes) == 1 && everybody(n.Nodes[0])
+		return len(n.Nodes) == 1 && isMatchAllFilter(n.Nodes[0])
 	case algebra.Bool:
-		if n.MinimumField != nil || slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} }) || others(n.Must) || others(n.Filter) {
+		if n.MinimumField != nil ||
+			slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} }) ||
+			others(n.Must) || others(n.Filter) {
 			return false
 		}
-		return n.Minimum == 0 || len(n.Should) == 1 && everybody(n.Should[0])
+		return n.Minimum == 0 || len(n.Should) == 1 && isMatchAllFilter(n.Should[0])
 	}
 	return false
 }
 
-// unscored leaves out the boosts that Lucene drops where nobody asks for a score: those of the query itself, and of the
-// clauses of a bool.
-func unscored(n algebra.Node) algebra.Node {
+// dropUnusedBoosts removes the boosts that Lucene drops if scores are not needed: those of the query itself and of
+// the clauses of a bool.
+func dropUnusedBoosts(n algebra.Node) algebra.Node {
 	switch n := n.(type) {
 	case algebra.Boost:
-		return unscored(n.Node)
+		return dropUnusedBoosts(n.Node)
 	case algebra.Bool:
-		n.Must, n.Filter, n.Should, n.MustNot = eachUnscored(n.Must), eachUnscored(n.Filter), eachUnscored(n.Should), eachUnscored(n.MustNot)
+		n.Must, n.Filter, n.Should, n.MustNot = eachUnboosted(n.Must), eachUnboosted(n.Filter), eachUnboosted(n.Should),
+			eachUnboosted(n.MustNot)
 		return n
 	}
 	return n
 }
 
-func eachUnscored(list []algebra.Node) []algebra.Node {
+func eachUnboosted(list []algebra.Node) []algebra.Node {
 	out := slices.Clone(list)
 	for i := range out {
-		out[i] = unscored(out[i])
+		out[i] = dropUnusedBoosts(out[i])
 	}
 	return out
 }

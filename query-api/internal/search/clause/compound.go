@@ -58,7 +58,7 @@ func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if !pure {
 			return algebra.None{}, nil
 		}
-		b.Minimum = 0 // Elasticsearch forgets it when it adds all people
+		b.Minimum = 0 // Elasticsearch drops it when it adds match_all.
 	}
 	n, err := boolean(b)
 	if err != nil {
@@ -67,8 +67,8 @@ func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return boosted(n, boost), nil
 }
 
-// boolean completes a Bool whose Minimum is what was asked for: without must
-// and filter one of should is needed at least; more than there are never match.
+// boolean completes a Bool whose Minimum is the requested one: without must and filter at least one of should must
+// match, and a minimum above the number of clauses never matches.
 func boolean(b algebra.Bool) (algebra.Node, error) {
 	if b.Minimum == 0 && len(b.Must)+len(b.Filter) == 0 && len(b.Should) > 0 {
 		b.Minimum = 1
@@ -151,7 +151,7 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	query := a.must("query")
 	mode := a.choice("score_mode", "avg", "avg", "sum", "min", "max", "none")
 	if at, ok := a.get("score_mode"); ok && at.kind == '"' && at.text != mode {
-		a.fail(at.errorf("must be in small letters"))
+		a.fail(at.errorf("must be in lower case"))
 	}
 	unmapped := a.flag("ignore_unmapped", false)
 	hits, err := l.innerHitsOf(a, path.text)
@@ -169,7 +169,7 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if l.nested == path.text && !l.sorting {
-		return nil, path.errorf("stands inside of a nested clause of the same path, whose elements have no elements of their own")
+		return nil, path.errorf("is inside a nested clause of the same path, whose elements have no nested elements")
 	}
 	outer := l.nested
 	l.nested = path.text
@@ -179,7 +179,7 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if outer == path.text {
-		return boosted(n, boost), nil // an element of its own path is itself
+		return boosted(n, boost), nil // A nested document of its own path is itself.
 	}
 	return boosted(algebra.Nested{Path: path.text, Node: n, Mode: algebra.ScoreMode(mode), InnerHits: hits}, boost), nil
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// format sets the formats of a range clause: names and patterns, separated by
-// "||".
+// format sets the formats of a range clause: names and patterns, separated by "||".
 func (d *dateReader) format(at value, text string) error {
 	if text == "" {
 		return nil
@@ -15,7 +14,8 @@ func (d *dateReader) format(at value, text string) error {
 	for name := range strings.SplitSeq(text, "||") {
 		f, ok := formatOf(name)
 		if !ok {
-			return at.errorf("unknown date format %s: known are %s, and patterns of yyyy, MM, dd, MMM, HH, mm, ss, SSS, XXX", quote(name), strings.Join(namedFormats(), ", "))
+			return at.errorf("unknown date format %s: known are %s, and patterns of yyyy, MM, dd, MMM, HH, mm, "+
+				"ss, SSS, XXX", quote(name), strings.Join(namedFormats(), ", "))
 		}
 		d.formats = append(d.formats, f)
 	}
@@ -23,7 +23,8 @@ func (d *dateReader) format(at value, text string) error {
 }
 
 func namedFormats() []string {
-	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601", "date_optional_time", "epoch_millis", "epoch_second"}
+	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601", "date_optional_time",
+		"epoch_millis", "epoch_second"}
 	for _, f := range namedPatterns() {
 		out = append(out, f[0])
 		if !strings.HasPrefix(f[0], "basic_") {
@@ -33,14 +34,17 @@ func namedFormats() []string {
 	return out
 }
 
-// namedPatterns are the formats whose names stand for patterns.
+// namedPatterns returns the named formats that are defined by patterns.
 func namedPatterns() [][2]string {
 	return [][2]string{
 		{"date", "yyyy-MM-dd"}, {"year_month_day", "yyyy-MM-dd"}, {"year_month", "yyyy-MM"}, {"year", "yyyy"},
-		{"date_hour", "yyyy-MM-dd'T'HH"}, {"date_hour_minute", "yyyy-MM-dd'T'HH:mm"}, {"date_hour_minute_second", "yyyy-MM-dd'T'HH:mm:ss"},
-		{"date_hour_minute_second_fraction", "yyyy-MM-dd'T'HH:mm:ss.S"}, {"date_hour_minute_second_millis", "yyyy-MM-dd'T'HH:mm:ss.S"},
+		{"date_hour", "yyyy-MM-dd'T'HH"}, {"date_hour_minute", "yyyy-MM-dd'T'HH:mm"},
+		{"date_hour_minute_second", "yyyy-MM-dd'T'HH:mm:ss"},
+		{"date_hour_minute_second_fraction", "yyyy-MM-dd'T'HH:mm:ss.S"},
+		{"date_hour_minute_second_millis", "yyyy-MM-dd'T'HH:mm:ss.S"},
 		{"date_time_no_millis", "yyyy-MM-dd'T'HH:mm:ssX"}, {"date_time", "yyyy-MM-dd'T'HH:mm:ss.SX"},
-		{"basic_date", "yyyyMMd"}, {"basic_date_time_no_millis", "yyyyMMdd'T'HHmmssX"}, {"basic_date_time", "yyyyMMdd'T'HHmmss.SX"},
+		{"basic_date", "yyyyMMd"}, {"basic_date_time_no_millis", "yyyyMMdd'T'HHmmssX"},
+		{"basic_date_time", "yyyyMMdd'T'HHmmss.SX"},
 	}
 }
 
@@ -54,7 +58,7 @@ func formatOf(name string) (dateFormat, bool) {
 		return epochMillis, true
 	case "epoch_second":
 		return epochSecond, true
-	// These read more than the pattern of their name's pair.
+	// These accept more than the pattern of the same name.
 	case "date":
 		return patternFormat("yyyy[-MM[-dd]]", patternStyle{named: true, lenient: true})
 	case "strict_year_month_day":
@@ -74,11 +78,11 @@ func formatOf(name string) (dateFormat, bool) {
 	return patternFormat(name, patternStyle{})
 }
 
-// patternStyle is how the parts of a pattern are read: named formats take
-// fractions and offsets of any length, lenient ones numbers without their zeros.
+// patternStyle is how the parts of a pattern are parsed: named formats accept fractions and offsets of any length,
+// lenient ones numbers without leading zeros.
 type patternStyle struct{ named, lenient bool }
 
-// digits are the fewest and the most digits of a part of n letters.
+// digits returns the minimum and maximum number of digits of a part of n letters.
 func (style patternStyle) digits(letter byte, n int) (least, most int) {
 	switch {
 	case letter == 'S' && style.named:
@@ -91,8 +95,8 @@ func (style patternStyle) digits(letter byte, n int) (least, most int) {
 	return n, n
 }
 
-// offsetFits says whether an offset is written as the letters of a pattern ask:
-// X takes +hh, +hhmm and Z, XX +hhmm and Z, XXX +hh:mm and Z, and Z +hhmm.
+// offsetFits reports whether an offset has the form of the letters of a pattern: X accepts +hh, +hhmm and Z, XX +hhmm
+// and Z, XXX +hh:mm and Z, and Z +hhmm.
 func offsetFits(letter byte, n int, text string) bool {
 	colon := strings.Contains(text, ":")
 	switch {
@@ -108,11 +112,11 @@ func offsetFits(letter byte, n int, text string) bool {
 	return colon
 }
 
-// maxPattern bounds a pattern, and with it how deep brackets stand in it, in bytes.
+// maxPattern is the maximum length of a pattern in bytes, which limits the depth of its brackets.
 const maxPattern = 200
 
-// patternFormat reads dates of a Java pattern of numeric parts, and of months as
-// MMM. It has each letter in one place at most, and a year.
+// patternFormat returns the format of a Java pattern with numeric parts, and months as MMM. Each letter occurs at
+// most once, and there is a year.
 func patternFormat(pattern string, style patternStyle) (dateFormat, bool) {
 	if len(pattern) > maxPattern {
 		return nil, false
@@ -127,7 +131,7 @@ func patternFormat(pattern string, style patternStyle) (dateFormat, bool) {
 	}, true
 }
 
-// datePart is a part of a pattern: n times a letter, text that stands in dates as it is, or parts that may be left out.
+// datePart is a part of a pattern: n times a letter, literal text, or optional parts.
 type datePart struct {
 	letter   byte // 0: literal or optional
 	n        int
@@ -135,7 +139,7 @@ type datePart struct {
 	optional []datePart
 }
 
-// dateParts are the parts of a pattern up to its end, or to the bracket that closes it. seen are the letters that it has.
+// dateParts parses a pattern up to its end or the closing bracket. seen are the letters that have occurred.
 func dateParts(pattern string, seen map[byte]bool) (parts []datePart, rest string, ok bool) {
 	for pattern != "" && pattern[0] != ']' {
 		var p datePart
@@ -154,7 +158,7 @@ func dateParts(pattern string, seen map[byte]bool) (parts []datePart, rest strin
 	return parts, pattern, true
 }
 
-// readParts takes parts off the front of a text, into d.
+// readParts parses a prefix of text by parts, into d.
 func readParts(parts []datePart, d *localDate, text string, style patternStyle) (rest string, ok bool) {
 	for _, p := range parts {
 		before := *d
@@ -170,12 +174,12 @@ func readParts(parts []datePart, d *localDate, text string, style patternStyle) 
 	return text, true
 }
 
-// cutDatePart takes the first part off a pattern.
+// cutDatePart splits off the first part of a pattern.
 func cutDatePart(pattern string) (p datePart, rest string, ok bool) {
 	switch c := pattern[0]; {
 	case c == '\'':
 		p.literal, rest, ok = strings.Cut(pattern[1:], "'")
-		for ok && strings.HasPrefix(rest, "'") { // two of them stand for one
+		for ok && strings.HasPrefix(rest, "'") { // Two quotes are an escaped one.
 			var more string
 			more, rest, ok = strings.Cut(rest[1:], "'")
 			p.literal += "'" + more
@@ -191,13 +195,13 @@ func cutDatePart(pattern string) (p datePart, rest string, ok bool) {
 			p.letter = 'y'
 		}
 		return p, rest, p.known()
-	case strings.IndexByte("{}#", c) >= 0: // Java keeps them for later
+	case strings.IndexByte("{}#", c) >= 0: // reserved in Java
 		return p, "", false
 	}
 	return datePart{literal: pattern[:1]}, pattern[1:], true
 }
 
-// known says that dates can be read by so many of the letter.
+// known reports whether the number of letters is supported.
 func (p datePart) known() bool {
 	switch p.letter {
 	case 'y', 'd', 'H', 'm', 's', 'S':
@@ -210,7 +214,7 @@ func (p datePart) known() bool {
 	return false
 }
 
-// read takes the part off the front of a text, into d.
+// read parses a prefix of text by the part, into d.
 func (p datePart) read(d *localDate, text string, style patternStyle) (rest string, ok bool) {
 	switch {
 	case p.optional != nil:
@@ -240,7 +244,7 @@ func (p datePart) read(d *localDate, text string, style patternStyle) (rest stri
 	return rest, ok
 }
 
-// field is what a number of the letter says of a date, and how precise it makes that.
+// field returns the field of a date that the letter sets, and the precision that it gives.
 func (p datePart) field(d *localDate) (*int, precision) {
 	switch p.letter {
 	case 'y':
@@ -259,7 +263,7 @@ func (p datePart) field(d *localDate) (*int, precision) {
 	return &d.nano, toNano
 }
 
-// monthName reads Jan, Feb and so on.
+// monthName parses Jan, Feb and so on.
 func monthName(text string) (month int, rest string, ok bool) {
 	for m := time.January; m <= time.December; m++ {
 		if rest, ok = strings.CutPrefix(text, m.String()[:3]); ok {

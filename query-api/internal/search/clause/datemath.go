@@ -2,7 +2,7 @@ package clause
 
 import "time"
 
-// math applies +1M, -2d, /d and so on.
+// math applies date math: +1M, -2d, /d and so on.
 func (d dateReader) math(at value, t time.Time, math string, up bool) (time.Time, error) {
 	zone := d.zone
 	if zone == nil {
@@ -37,36 +37,38 @@ func (d dateReader) math(at value, t time.Time, math string, up bool) (time.Time
 			t, ok = add(t, unit, n)
 		}
 		if !ok {
-			return t, at.errorf("unit %s not supported for date math %s: use y, M, w, d, h, m, s", quote(string(rune(unit))), quote(math))
+			return t, at.errorf("unit %s not supported for date math %s: use y, M, w, d, h, m, s",
+				quote(string(rune(unit))), quote(math))
 		}
 	}
 	return t, nil
 }
 
-// zoneOffset is how far the clocks of a time's zone are ahead of UTC.
+// zoneOffset returns the offset of a time's zone from UTC.
 func zoneOffset(t time.Time) time.Duration {
 	_, seconds := t.Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// shown is what the clocks of a time's zone show, in UTC.
-func shown(t time.Time) time.Time { return t.Add(zoneOffset(t)).UTC() }
+// wallClock returns the local time of t as if it were UTC.
+func wallClock(t time.Time) time.Time { return t.Add(zoneOffset(t)).UTC() }
 
-// set puts the clocks of a time's zone to what clock shows in UTC.
-func set(t, clock time.Time) time.Time { return localTime(clock, t.Location(), zoneOffset(t)) }
+// withWallClock returns the time in the zone of t at a local time.
+func withWallClock(t, clock time.Time) time.Time {
+	return localTime(clock, t.Location(), zoneOffset(t))
+}
 
-// add moves an instant by units of the calendar; a day that the month does not
-// have becomes its last.
+// add adds calendar units. A day that the month lacks becomes its last one.
 func add(t time.Time, unit byte, n int) (time.Time, bool) {
 	switch unit {
 	case 'y':
-		return set(t, addMonths(shown(t), 12*n)), true
+		return withWallClock(t, addMonths(wallClock(t), 12*n)), true
 	case 'M':
-		return set(t, addMonths(shown(t), n)), true
+		return withWallClock(t, addMonths(wallClock(t), n)), true
 	case 'w':
-		return set(t, shown(t).AddDate(0, 0, 7*n)), true
+		return withWallClock(t, wallClock(t).AddDate(0, 0, 7*n)), true
 	case 'd':
-		return set(t, shown(t).AddDate(0, 0, n)), true
+		return withWallClock(t, wallClock(t).AddDate(0, 0, n)), true
 	case 'h', 'H':
 		return t.Add(time.Duration(min(max(n, -maxHours), maxHours)) * time.Hour), true
 	case 'm':
@@ -86,9 +88,9 @@ func addMonths(clock time.Time, n int) time.Time {
 	return first.AddDate(0, 0, min(clock.Day(), last)-1)
 }
 
-// round goes to the first instant of a unit, or the last.
+// round returns the first instant of a unit, or with up the last.
 func round(t time.Time, unit byte, up bool) (time.Time, bool) {
-	clock := shown(t)
+	clock := wallClock(t)
 	y, m, d := clock.Date()
 	switch unit {
 	case 'y':
@@ -108,7 +110,7 @@ func round(t time.Time, unit byte, up bool) (time.Time, bool) {
 	default:
 		return t, false
 	}
-	t = set(t, clock)
+	t = withWallClock(t, clock)
 	if !up {
 		return t, true
 	}

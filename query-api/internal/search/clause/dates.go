@@ -6,11 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // time_zone names zones; containers may have no zone files
+	_ "time/tzdata" // Containers may have no zone files.
 )
 
-// dateReader reads dates as Elasticsearch's date fields do: a date in one of
-// the formats, or an anchor with date math.
+// dateReader parses dates as date fields of Elasticsearch: a date in one of the formats, or an anchor with date math.
 type dateReader struct {
 	now     time.Time
 	zone    *time.Location // nil: UTC
@@ -18,11 +17,11 @@ type dateReader struct {
 	zones   zones          // the named zones of the query's dates
 }
 
-// dateFormat reads a date whose missing parts are zero. parts says how much was
-// there. ok is false when the text is of another form.
+// dateFormat parses a date. ok is false if the text has another form. Missing parts are zero; the precision tells
+// which.
 type dateFormat func(text string) (d localDate, ok bool)
 
-// localDate is a date without its zone, or an instant.
+// localDate is a date without zone, or an instant.
 type localDate struct {
 	year, month, day, hour, minute, second, nano int
 	precision                                    precision
@@ -43,7 +42,7 @@ const (
 	toNano
 )
 
-// maxMillis keeps instants within what dates can be compared with.
+// maxMillis limits instants to the range in which dates are compared.
 const maxMillis = 1 << 53
 
 func (d *dateReader) inZone(at value, name string) error {
@@ -52,25 +51,25 @@ func (d *dateReader) inZone(at value, name string) error {
 	}
 	zone, ok := zoneOf(name)
 	if !ok {
-		return at.errorf("time_zone %s is no UTC offset such as +01:00 and no zone such as Europe/Berlin", quote(name))
+		return at.errorf("time_zone %s is neither a UTC offset such as +01:00 nor a zone such as Europe/Berlin", quote(name))
 	}
 	d.zone = zone
 	return nil
 }
 
-// zoneOf is the zone of a name, or of a fixed offset.
+// zoneOf returns the zone with a name or a fixed offset.
 func zoneOf(name string) (*time.Location, bool) {
 	if zone, ok := fixedZone(name); ok {
 		return zone, true
 	}
 	if slices.Contains([]string{"Local", "EST", "MST", "HST", "ROC"}, name) {
-		return nil, false // Java does not know them
+		return nil, false // unknown in Java
 	}
 	zone, err := time.LoadLocation(name)
 	return zone, err == nil
 }
 
-// fixedZone is a zone that has one offset.
+// fixedZone returns a zone with a fixed offset.
 func fixedZone(name string) (*time.Location, bool) {
 	hours := name // +2, perhaps after GMT
 	for _, prefix := range []string{"UTC", "GMT", "UT"} {
@@ -89,7 +88,7 @@ func fixedZone(name string) (*time.Location, bool) {
 	return zone, ok && rest == ""
 }
 
-// offset reads Z, +hh, +hhmm or +hh:mm at the beginning of a text.
+// offset parses Z, +hh, +hhmm or +hh:mm at the start of a text.
 func offset(text string) (zone *time.Location, rest string, ok bool) {
 	if text == "" {
 		return nil, "", false
@@ -121,7 +120,7 @@ func offset(text string) (zone *time.Location, rest string, ok bool) {
 	return time.FixedZone(text[:len(text)-len(rest)], sign*(hours*3600+minutes*60)), rest, true
 }
 
-// digits reads a number of least to most digits.
+// digits parses a number of least to most digits.
 func digits(text string, least, most int) (n int, rest string, ok bool) {
 	i := 0
 	for i < len(text) && i < most && text[i] >= '0' && text[i] <= '9' {
@@ -131,8 +130,8 @@ func digits(text string, least, most int) (n int, rest string, ok bool) {
 	return n, text[i:], i >= least
 }
 
-// read gives the instant of a text in milliseconds. up completes what is
-// missing, and rounds, to the last instant instead of the first.
+// read returns the instant of a text in milliseconds. up completes missing parts, and rounds, to the last instant
+// instead of the first.
 func (d dateReader) read(at value, text string, up bool) (int64, error) {
 	anchor, math, isMath := strings.Cut(text, "||")
 	var t time.Time
@@ -142,7 +141,8 @@ func (d dateReader) read(at value, text string, up bool) (int64, error) {
 	default:
 		ms, ok := d.date(anchor, up && !isMath)
 		if !ok {
-			return 0, at.errorf("cannot read %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds since 1970, now-1d/d or 2006-01-02||+1M/d, or name the format", quote(text))
+			return 0, at.errorf("cannot parse %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds "+
+				"since 1970, now-1d/d or 2006-01-02||+1M/d, or name the format", quote(text))
 		}
 		t = time.UnixMilli(ms)
 	}
@@ -159,8 +159,8 @@ func (d dateReader) read(at value, text string, up bool) (int64, error) {
 	return ms, nil
 }
 
-// dateText is the text of a date given as a value: that of a number with a point
-// is Java's, with an exponent from ten million on, which no format reads.
+// dateText returns the text of a date given as a JSON value. A number with a fraction has the form of Java, with an
+// exponent from ten million on, which no format accepts.
 func dateText(at value, text string) string {
 	if at.kind != '0' || !strings.ContainsAny(text, ".eE") {
 		return text
@@ -175,7 +175,7 @@ func dateText(at value, text string) string {
 	return strconv.FormatFloat(x, 'E', -1, 64)
 }
 
-// date reads a date without math.
+// date parses a date without date math.
 func (d dateReader) date(text string, up bool) (int64, bool) {
 	formats := d.formats
 	if formats == nil {
@@ -192,9 +192,9 @@ func (d dateReader) date(text string, up bool) (int64, bool) {
 				t = t.Add(time.Second - time.Millisecond)
 			}
 			if d.zone != nil {
-				t = localTime(t, d.zone, noOffset) // Elasticsearch reads it as what the zone's clocks show, too
+				t = localTime(t, d.zone, noOffset) // Elasticsearch also takes it as a local time of the zone.
 			}
-			return min(max(t.UnixMilli(), -maxMillis), maxMillis), true // no value lies beyond
+			return min(max(t.UnixMilli(), -maxMillis), maxMillis), true // No value is outside.
 		}
 		zone := parsed.zone
 		if parsed.zoneName != "" {
@@ -212,8 +212,8 @@ func (d dateReader) date(text string, up bool) (int64, bool) {
 	return 0, false
 }
 
-// millis completes a date: missing months and days are the first, missing
-// times zero, or with up the last of the day. ok is false when there is no such day or time.
+// millis completes a date: missing months and days are the first, missing times zero, or with up the last of the day.
+// ok is false if there is no such day or time.
 func (p localDate) millis(zone *time.Location, up bool) (ms int64, ok bool) {
 	if zone == nil {
 		zone = time.UTC
@@ -247,22 +247,22 @@ func (p localDate) millis(zone *time.Location, up bool) (ms int64, ok bool) {
 	}
 	last := time.Date(p.year, time.Month(p.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	if p.day > last && !(up && p.day <= 31) {
-		return 0, false // there is no such day; rounded up, one up to the 31st is the month's last
+		return 0, false // No such day. Rounded up, a day up to the 31st is the month's last.
 	}
 	clock := time.Date(p.year, time.Month(p.month), min(p.day, last), p.hour, p.minute, p.second, p.nano, time.UTC)
 	return localTime(clock, zone, noOffset).UnixMilli(), true
 }
 
-// noOffset is that of no zone.
+// noOffset is the offset of no zone.
 const noOffset = time.Duration(math.MinInt64)
 
-// localTime is when the clocks of a zone show what clock shows in UTC, as Java has it: what they skip is later by as
-// much as they skip, and of what they show twice it is the one with that offset, or else the first.
+// localTime returns the instant of a local time in a zone, as java.time does: a time in a gap moves forward by the
+// length of the gap; of two instants in an overlap it is the one with the given offset, or else the first.
 func localTime(clock time.Time, zone *time.Location, offset time.Duration) time.Time {
 	y, m, d := clock.Date()
 	t := time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), zone)
-	if skipped := clock.Sub(shown(t)); skipped != 0 {
-		return t.Add(max(skipped, 0)) // time.Date goes forward or back
+	if skipped := clock.Sub(wallClock(t)); skipped != 0 {
+		return t.Add(max(skipped, 0)) // time.Date moves forward or back.
 	}
 	first, second := t, t
 	start, end := t.ZoneBounds()
@@ -282,8 +282,8 @@ func localTime(clock time.Time, zone *time.Location, offset time.Duration) time.
 	return first
 }
 
-// strictDateOptionalTime reads 2006, 2006-01, 2006-01-02, with a time from the
-// hour on after T, a fraction of up to nine digits, and an offset.
+// strictDateOptionalTime parses 2006, 2006-01 or 2006-01-02, with an optional time from the hour on after T, a
+// fraction of up to nine digits, and an offset.
 func strictDateOptionalTime(text string) (d localDate, ok bool) {
 	return isoDate(text, 4)
 }
@@ -367,8 +367,8 @@ func isoDate(text string, yearDigits int) (d localDate, ok bool) {
 	return d, ok && rest == ""
 }
 
-// isoYear reads a year of at least the given digits. After a minus it may have up to nine, after a plus five to nine
-// (java.time's SignStyle.EXCEEDS_PAD); a number of more digits is one of milliseconds.
+// isoYear parses a year of at least the given digits. After a minus it may have up to nine, after a plus five to nine
+// (java.time's SignStyle.EXCEEDS_PAD); a longer number is one of milliseconds.
 func isoYear(text string, least int) (year int, rest string, ok bool) {
 	const most = 9
 	switch {
@@ -381,11 +381,11 @@ func isoYear(text string, least int) (year int, rest string, ok bool) {
 	return digits(text, least, max(4, 6-least))
 }
 
-// zones caches time zones by their names, those that do not exist included: each is read from a file. A nil value caches
+// zones caches time zones by name, including unknown ones, since each is read from a file. A nil value caches
 // nothing.
 type zones map[string]*time.Location
 
-// maxZones bounds the names of zones in the dates of one query, above what any needs.
+// maxZones is the maximum number of zone names in the dates of one query.
 const maxZones = 1000
 
 func (z zones) load(name string) (*time.Location, bool) {
@@ -399,10 +399,10 @@ func (z zones) load(name string) (*time.Location, bool) {
 	return zone, zone != nil
 }
 
-// epochMillis reads milliseconds since 1970.
+// epochMillis parses milliseconds since 1970.
 func epochMillis(text string) (localDate, bool) { return epoch(text, 1) }
 
-// epochSecond reads seconds since 1970.
+// epochSecond parses seconds since 1970.
 func epochSecond(text string) (localDate, bool) { return epoch(text, 1000) }
 
 func epoch(text string, unit int64) (localDate, bool) {

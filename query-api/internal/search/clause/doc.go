@@ -1,11 +1,8 @@
-// Package clause reads Elasticsearch's query language and lowers it to the
-// algebra. Nothing else knows the language: each clause family has a file that
-// lowers its JSON, and one line in the table of clauses, which also decides
-// which parameters exist and makes the page of the documentation.
+// Package clause parses Elasticsearch's query DSL and lowers it to the nodes of package algebra. No other package
+// knows the DSL: each family of clauses has a file that lowers its JSON, and a row in the table of clauses
+// ([Clauses]), which also defines the parameters and generates the documentation ([Page]).
 //
-// Whatever is not understood is an [*Error] with the JSON path of what is
-// wrong: an unknown clause, parameter or field names the nearest known one, a
-// clause that is not supported is refused by name. Nothing is ignored in
-// silence. Lowering is bounded: depth, number of clauses, terms, length of
-// patterns (rulings.md, Search).
+// Invalid input is an [*Error] with the JSON path of the problem. An unknown clause, parameter or field is reported
+// with the closest known name, an unsupported clause by its name. Nothing is ignored silently. Lowering is bounded:
+// depth, number of clauses and terms, length of patterns (rulings.md, Search).
 package clause

@@ -23,16 +23,16 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if at, ok := a.get("min_score"); ok && at.kind != 'n' {
 		least := a.number("min_score", 0)
 		f.MinScore = &least
-		l.leastScores++
-		defer func() { l.leastScores-- }()
-		if l.leastScores > MaxLeastScores {
-			return nil, v.errorf("function_scores with min_score stand in one another deeper than %d levels", MaxLeastScores)
+		l.minScoreDepth++
+		defer func() { l.minScoreDepth-- }()
+		if l.minScoreDepth > MaxMinScoreDepth {
+			return nil, v.errorf("function_scores with min_score are nested deeper than %d levels", MaxMinScoreDepth)
 		}
 	}
 	query, hasQuery := a.get("query")
 	list, hasList := a.get("functions")
 	boost := a.boost()
-	// A single function may stand beside the query.
+	// A single function may be next to the query.
 	single := value{place: v.place, kind: '{'}
 	for _, name := range factorNames() {
 		if at, ok := a.get(name); ok {
@@ -44,9 +44,10 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	switch {
 	case hasList && len(single.members) > 0:
-		return nil, v.errorf("either functions or one function beside the query, not both")
+		return nil, v.errorf("use either functions or a single function, not both")
 	case len(single.members) > 1:
-		return nil, v.errorf("names two functions, %s and %s: put them into functions", single.members[0].name, single.members[1].name)
+		return nil, v.errorf("names two functions, %s and %s: put them into functions", single.members[0].name,
+			single.members[1].name)
 	}
 	var err error
 	f.Node = algebra.All{}
@@ -76,14 +77,14 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	if len(f.Functions) == 1 {
 		if _, all := f.Functions[0].Filter.(algebra.All); all || f.Functions[0].Filter == nil {
-			f.ScoreMode = algebra.ScoreFirst // Elasticsearch joins nothing then: avg would divide by the weight
+			f.ScoreMode = algebra.ScoreFirst // Elasticsearch combines nothing then: avg would divide by the weight.
 		}
 	}
 	l.functions = true
 	return boosted(f, boost), nil
 }
 
-// factor reads one function.
+// factor lowers one function.
 func (l *lowering) factor(v value) (algebra.Factor, error) {
 	a := arguments(v, parameters(append(factorNames(), "filter")...))
 	f := algebra.Factor{Kind: algebra.FactorWeight, Weight: a.number("weight", 1), Multiplier: 1}
@@ -140,7 +141,7 @@ func (l *lowering) number(at value, name string) (algebra.Field, error) {
 		return f, at.errorf("%s holds no numbers", f.Name())
 	}
 	if l.hidden(f) {
-		return f, at.errorf("%s does not exist inside of %s", f.Name(), l.nested)
+		return f, at.errorf("%s does not exist inside %s", f.Name(), l.nested)
 	}
 	return f, nil
 }
@@ -150,7 +151,8 @@ func (l *lowering) fieldFactor(f *algebra.Factor, v value) error {
 	at := a.must("field")
 	f.Kind = algebra.FactorField
 	f.Multiplier = a.number("factor", 1)
-	f.Modifier = a.choice("modifier", "none", "none", "log", "log1p", "log2p", "ln", "ln1p", "ln2p", "square", "sqrt", "reciprocal")
+	f.Modifier = a.choice("modifier", "none", "none", "log", "log1p", "log2p", "ln", "ln1p", "ln2p",
+		"square", "sqrt", "reciprocal")
 	if missing, ok := a.get("missing"); ok && missing.kind != 'n' {
 		m := a.number("missing", 0)
 		f.Missing = &m
@@ -193,7 +195,7 @@ func (l *lowering) randomScore(f *algebra.Factor, v value) error {
 	return a.done()
 }
 
-// decay reads {"<field>": {origin, scale, offset, decay}, "multi_value_mode": ...}.
+// decay lowers {"<field>": {origin, scale, offset, decay}, "multi_value_mode": ...}.
 func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	if v.kind != '{' {
 		return v.errorf("must be an object that names a field, not %s", v.what())
@@ -226,7 +228,7 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	f.Field = field
 	for _, m := range named.members {
 		if m.kind == 'n' {
-			return m.errorf("must not be null: leave it out")
+			return m.errorf("must not be null: omit it")
 		}
 	}
 	a := arguments(named.value, parameters("origin", "scale", "offset", "decay"))
@@ -253,11 +255,11 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 			return err
 		}
 		f.Origin = float64(ms)
-		if f.Scale, err = span(scale); err != nil {
+		if f.Scale, err = duration(scale); err != nil {
 			return err
 		}
 		if hasOffset {
-			if f.Offset, err = span(offset); err != nil {
+			if f.Offset, err = duration(offset); err != nil {
 				return err
 			}
 		}
@@ -277,9 +279,9 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	return nil
 }
 
-// span reads a length of time such as 10d: whole numbers of a unit, in milliseconds, of which it has whole ones. A
-// capital M would be a month, which is none.
-func span(v value) (float64, error) {
+// duration parses a duration such as 10d, an integer of a unit, and returns whole milliseconds. A capital M would be
+// a month, which is not a duration.
+func duration(v value) (float64, error) {
 	text := strings.TrimSpace(strings.ToLower(v.text))
 	for _, u := range []struct {
 		suffix string
@@ -303,9 +305,9 @@ func span(v value) (float64, error) {
 		break
 	}
 	if text != "" && strings.Trim(text, "0") == "" {
-		return 0, nil // the one that needs no unit
+		return 0, nil // the only one without a unit
 	}
-	return 0, v.errorf("must be a length of time such as 10d, 12h or 500ms, of the units d, h, m, s, ms, micros and nanos")
+	return 0, v.errorf("must be a duration such as 10d, 12h or 500ms, of the units d, h, m, s, ms, micros and nanos")
 }
 
 func lowerTermsSet(l *lowering, c *Clause, v value) (algebra.Node, error) {

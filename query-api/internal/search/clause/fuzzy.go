@@ -8,7 +8,7 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// fuzziness says how many edits a term may be away: a number, or by length.
+// fuzziness is the maximum edit distance: a number, or by the length of the term.
 type fuzziness struct {
 	given     bool
 	auto      bool
@@ -16,8 +16,7 @@ type fuzziness struct {
 	low, high int // AUTO: below low none, below high one, else two
 }
 
-// parseFuzziness reads AUTO, AUTO:low,high, or a number, of which two is the most
-// that counts and fractions are nothing.
+// parseFuzziness parses AUTO, AUTO:low,high or a number, which is truncated and limited to two.
 func parseFuzziness(v value) (fuzziness, error) {
 	f := fuzziness{given: true, low: 3, high: 6}
 	fail := v.errorf("fuzziness must be a number of 0 or more, AUTO or AUTO:low,high")
@@ -48,7 +47,7 @@ func parseFuzziness(v value) (fuzziness, error) {
 	return f, nil
 }
 
-// of is the number of edits for a term.
+// of returns the maximum edit distance of a term.
 func (f fuzziness) of(term string) int {
 	if !f.auto {
 		return f.edits
@@ -64,7 +63,7 @@ func (f fuzziness) of(term string) int {
 
 // fuzziness reads the parameters that match clauses share with fuzzy.
 func (a *args) fuzziness(m *matching) error {
-	m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
+	m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalyzed)
 	m.expansions = a.expansions("max_expansions")
 	m.transpositions = a.flag("fuzzy_transpositions", true)
 	m.rewrite = a.rewrite("fuzzy_rewrite")
@@ -78,7 +77,7 @@ func (a *args) fuzziness(m *matching) error {
 	return nil
 }
 
-// word is the node of one word of a text: fuzzy when the clause is.
+// word returns the node of one word of a text, fuzzy if the clause is.
 func (l *lowering) word(f algebra.Field, term string, m matching) algebra.Node {
 	if !m.fuzzy.given {
 		return algebra.Term{Field: f, Text: term}
@@ -89,13 +88,14 @@ func (l *lowering) word(f algebra.Field, term string, m matching) algebra.Node {
 func fuzzyTerm(f algebra.Field, term string, m matching) algebra.Node {
 	edits := m.fuzzy.of(term)
 	if edits == 0 {
-		if m.rewrite.how == algebra.RewriteConstant || m.rewrite.how == algebra.RewriteNearness {
+		if m.rewrite.how == algebra.RewriteConstant || m.rewrite.how == algebra.RewriteTopTermsBoost {
 			return algebra.Set{Field: f, Values: []string{term}}
 		}
 		return algebra.Term{Field: f, Text: term}
 	}
 	n := algebra.Fuzzy{
-		Field: f, Text: term, Edits: edits, PrefixLength: m.prefixLength, Expansions: m.expansions, Transpositions: m.transpositions, Rewrite: m.rewrite.how,
+		Field: f, Text: term, Edits: edits, PrefixLength: m.prefixLength, Expansions: m.expansions,
+		Transpositions: m.transpositions, Rewrite: m.rewrite.how,
 	}
 	if m.rewrite.terms > 0 {
 		n.Expansions = m.rewrite.terms
@@ -107,7 +107,7 @@ func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return l.oneField(c, v, "value", func(f algebra.Field, a *args) (algebra.Node, error) {
 		at := a.must("value")
 		m := matching{fuzzy: fuzziness{given: true, auto: true, low: 3, high: 6}}
-		m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
+		m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalyzed)
 		m.expansions = a.expansions("max_expansions")
 		m.transpositions = a.flag("transpositions", true)
 		m.rewrite = a.rewrite("rewrite")
@@ -127,11 +127,11 @@ func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		switch {
 		case !f.IsString():
-			return nil, at.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+			return nil, at.errorf("can only use fuzzy queries on text fields, not on %s", f.Name())
 		case text == "":
 			return algebra.None{}, nil
-		case len(text) > MaxAnalysed:
-			return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+		case len(text) > MaxAnalyzed:
+			return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)
 		}
 		return boosted(l.leaf(f, fuzzyTerm(f, text, m)), boost), nil
 	})

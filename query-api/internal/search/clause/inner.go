@@ -5,15 +5,15 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// maxInner is how far into the elements that match inner hits may look.
+// maxInner is the maximum of from + size of inner hits.
 const maxInner = 100
 
-// InnerHits are the parameters of inner_hits.
+// InnerHits returns the supported parameters of inner_hits.
 func InnerHits() []string {
 	return []string{"name", "from", "size", "sort", "_source", "ignore_unmapped"}
 }
 
-// unreported says why inner_hits does not know a member of Elasticsearch's.
+// unreported returns why a parameter of inner_hits in Elasticsearch is unsupported.
 func unreported(name string) string {
 	switch name {
 	case "highlight":
@@ -23,22 +23,22 @@ func unreported(name string) string {
 	case "version", "seq_no_primary_term":
 		return "elements have no versions"
 	case "stored_fields", "docvalue_fields", "fields":
-		return "say in _source what is shown"
+		return "use _source to select fields"
 	case "script_fields":
 		return "scripts are not run"
 	case "track_scores":
-		return "scores of elements are not shown"
+		return "scores of elements are not returned"
 	case "collapse":
 		return "elements are not grouped"
 	}
 	return ""
 }
 
-// innerHitsOf reads which of the elements that match are shown.
+// innerHitsOf lowers inner_hits.
 func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error) {
 	at, ok := a.get("inner_hits")
 	if !ok || at.kind == 'n' {
-		return nil, nil // nobody asks
+		return nil, nil // not requested
 	}
 	b := arguments(at, parameters(InnerHits()...))
 	for _, m := range at.members {
@@ -46,16 +46,17 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 			return nil, m.errorf("is not supported: %s", why)
 		}
 		if m.kind == 'n' {
-			return nil, m.errorf("must not be null: leave it out")
+			return nil, m.errorf("must not be null: omit it")
 		}
 	}
-	hits := &algebra.InnerHits{Name: path, From: b.integer("from", 0, 0, maxInner), Size: b.integer("size", 3, 0, maxInner)}
+	hits := &algebra.InnerHits{Name: path, From: b.integer("from", 0, 0, maxInner),
+		Size: b.integer("size", 3, 0, maxInner)}
 	if name, ok := b.get("name"); ok {
 		if hits.Name = name.text; name.kind != '"' {
 			return nil, name.errorf("must be a string, not %s", name.what())
 		}
 	}
-	b.flag("ignore_unmapped", false) // of the clause it is in
+	b.flag("ignore_unmapped", false) // has no effect here
 	var err error
 	if sort, ok := b.get("sort"); ok {
 		hits.Sort, err = l.innerSort(sort, path)
@@ -77,7 +78,8 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 		return nil, nil // as in Elasticsearch
 	}
 	if hits.From+hits.Size > maxInner {
-		return nil, at.errorf("Inner result window is too large, from + size must be less than or equal to: [%d] but was [%d]", maxInner, hits.From+hits.Size)
+		return nil, at.errorf("Inner result window is too large, from + size must be less than or equal to: [%d] "+
+			"but was [%d]", maxInner, hits.From+hits.Size)
 	}
 	if l.innerHits[hits.Name] {
 		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)
@@ -90,8 +92,8 @@ func bestFirst() []algebra.InnerSort {
 	return []algebra.InnerSort{{By: algebra.InnerScore, Descending: true}}
 }
 
-// innerSort reads the order of elements. Fields that they do not have are equal in all of
-// them, and those that they have are single, so that all modes mean the same.
+// innerSort lowers the sort of inner hits. Fields that nested documents lack are equal in all of them; fields that
+// they have are single-valued, so that all sort modes are the same.
 func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) {
 	if v.kind != '[' && v.kind != '{' {
 		return nil, v.errorf("must be a list of sort keys or an object of them, not %s", v.what())
@@ -108,7 +110,8 @@ func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) 
 	out := make([]algebra.InnerSort, 0, len(list))
 	for _, s := range list {
 		key := algebra.InnerSort{
-			By: algebra.InnerPlace, Field: s.Field, Double: s.Double, Descending: s.Descending, MissingFirst: s.MissingFirst, Missing: s.Missing,
+			By: algebra.InnerPosition, Field: s.Field, Double: s.Double, Descending: s.Descending,
+			MissingFirst: s.MissingFirst, Missing: s.Missing,
 		}
 		switch s.Kind {
 		case planner.SortScore:
@@ -123,9 +126,9 @@ func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) 
 	return out, nil
 }
 
-// void says that Elasticsearch takes a clause for match_none as it is written. What is in
-// it shows no inner hits then, whatever else finds the person.
-func void(v value) bool {
+// isMatchNone reports whether Elasticsearch rewrites a clause, as written, to match_none. Its inner hits are then
+// empty, even if another clause matches the person.
+func isMatchNone(v value) bool {
 	if v.kind != '{' || len(v.members) != 1 {
 		return false
 	}
@@ -151,21 +154,21 @@ func void(v value) bool {
 			}
 		}
 	case "constant_score":
-		return void(part("filter"))
+		return isMatchNone(part("filter"))
 	case "function_score":
-		return void(part("query"))
+		return isMatchNone(part("query"))
 	case "boosting":
-		return void(part("positive"))
+		return isMatchNone(part("positive"))
 	case "bool":
-		must, filter, should := several(part("must")), several(part("filter")), several(part("should"))
+		must, filter, should := clauseList(part("must")), clauseList(part("filter")), clauseList(part("should"))
 		optional := 0
 		for _, c := range should {
-			if void(c) {
+			if isMatchNone(c) {
 				optional++
 			}
 		}
 		for _, c := range append(must, filter...) {
-			if void(c) {
+			if isMatchNone(c) {
 				return true
 			}
 		}
@@ -174,8 +177,8 @@ func void(v value) bool {
 	return false
 }
 
-// several are the clauses of a part of a bool, which may be one without a list.
-func several(v value) []value {
+// clauseList returns the clauses of a part of a bool, which may be a single one without an array.
+func clauseList(v value) []value {
 	switch v.kind {
 	case '[':
 		return v.items[:len(v.items):len(v.items)]
@@ -185,8 +188,8 @@ func several(v value) []value {
 	return nil
 }
 
-// Source reads _source, where path is where it stands: true, false, a name, a list of
-// names, or an object of includes and excludes. Names may hold *.
+// Source parses _source at path: true, false, a name, an array of names, or an object with includes and excludes.
+// Names may contain *.
 func Source(text []byte, path string) (algebra.Source, error) {
 	if len(text) == 0 {
 		return algebra.Source{}, nil
@@ -198,7 +201,7 @@ func Source(text []byte, path string) (algebra.Source, error) {
 	return sourceOf(v)
 }
 
-// maxSource bounds the names of a _source filter.
+// maxSource is the maximum number of names of a _source filter.
 const maxSource = 256
 
 func sourceOf(v value) (algebra.Source, error) {
@@ -216,7 +219,7 @@ func sourceOf(v value) (algebra.Source, error) {
 			case "excludes", "exclude":
 				into = &s.Excludes
 			default:
-				return s, v.errorf("unknown member %s: known are includes, excludes", quote(m.name))
+				return s, v.errorf("unknown field %s: known are includes, excludes", quote(m.name))
 			}
 			list, err := sourceNames(m.value)
 			if err != nil {

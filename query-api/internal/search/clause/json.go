@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Error says what is wrong with a query, and where.
+// Error describes a problem of a query and its position.
 type Error struct {
 	Path   string
 	Reason string
@@ -19,11 +19,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Path + ": " + e.Reason }
 
-// value is a JSON value that knows where it stands.
+// value is a JSON value with its position.
 type value struct {
 	place
 	kind    jsontext.Kind
-	text    string // of strings and numbers, the latter as they are written
+	text    string // of strings, and of numbers as written
 	members []member
 	items   []value
 }
@@ -33,15 +33,15 @@ type member struct {
 	value
 }
 
-// place is where a value stands. The path of it is written down for errors alone: those of all values of a query would
-// take many times its length.
+// place is the position of a value. Its path is built for errors only: the paths of all values would take many times
+// the length of the query.
 type place struct {
-	in    *place // nil: in nothing
-	key   string // its name in an object
-	index int    // its number in a list, from 1; 0: it is in none
+	in    *place // nil: the root
+	key   string // name in an object
+	index int    // position in an array, from 1; 0: not in one
 }
 
-// path names the place as JSON paths do.
+// path returns the JSON path of the position.
 func (p *place) path() string {
 	var steps []string
 	for ; p != nil; p = p.in {
@@ -59,13 +59,13 @@ func (p *place) path() string {
 }
 
 const (
-	// maxJSONDepth bounds the depth of the JSON text, above what any query needs.
+	// maxJSONDepth is the maximum depth of the JSON text, above what any valid query needs.
 	maxJSONDepth = 200
-	// MaxValues bounds the values of a query, or of its sort keys, above what the other limits leave.
+	// MaxValues is the maximum number of values of a query, or of its sort keys, above what the other limits allow.
 	MaxValues = 100_000
 )
 
-// parse reads a JSON text that is known to be valid.
+// parse parses a JSON text that is known to be valid.
 func parse(text []byte, path string) (value, error) {
 	r := jsonReader{decoder: jsontext.NewDecoder(bytes.NewReader(text))}
 	return r.value(place{key: path}, 0)
@@ -82,7 +82,7 @@ func (r *jsonReader) value(at place, depth int) (value, error) {
 		return v, v.errorf("is nested deeper than %d levels", maxJSONDepth)
 	}
 	if r.values++; r.values > MaxValues {
-		return v, v.errorf("is one of more than %d values", MaxValues)
+		return v, v.errorf("has more than %d values", MaxValues)
 	}
 	t, err := r.decoder.ReadToken()
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *jsonReader) value(at place, depth int) (value, error) {
 	default:
 		return v, nil
 	}
-	here := &place{at.in, at.key, at.index} // for all that stands in it
+	here := &place{at.in, at.key, at.index} // for all values in it
 	for i := 1; ; i++ {
 		switch r.decoder.PeekKind() {
 		case '}', ']':
@@ -129,7 +129,7 @@ func (r *jsonReader) value(at place, depth int) (value, error) {
 
 const maxName = 64
 
-// cut keeps the beginning of a long name.
+// cut truncates a long name.
 func cut(name string) string {
 	if len(name) > maxName {
 		name = strings.ToValidUTF8(name[:maxName], "") + "..."
@@ -137,7 +137,7 @@ func cut(name string) string {
 	return name
 }
 
-// shorten keeps the two ends of a path that is too long to be read.
+// shorten drops the middle of a path that is too long to read.
 func shorten(path string) string {
 	const most = 300
 	if len(path) <= most {
@@ -168,7 +168,7 @@ func (v value) what() string {
 	return "this"
 }
 
-// scalar is the text of a string, number or boolean.
+// scalar returns the text of a string, number or boolean.
 func (v value) scalar() (string, error) {
 	switch v.kind {
 	case '"', '0':
@@ -181,7 +181,8 @@ func (v value) scalar() (string, error) {
 	return "", v.errorf("must be a string, a number or a boolean, not %s", v.what())
 }
 
-// number is that of a number, or of a string. The integer -0, which no string is, has no sign.
+// number returns the value of a number, or of a string that is one. The integer -0, which is not a string, has no
+// sign.
 func (v value) number() (x float64, ok bool) {
 	if v.kind == '0' && v.text == "-0" {
 		return 0, true
@@ -190,8 +191,8 @@ func (v value) number() (x float64, ok bool) {
 	return x, ok && (v.kind == '0' || v.kind == '"')
 }
 
-// javaFloat reads a finite number of so many bits as Java does: spaces may stand around it and an f or d behind it, and
-// no _ between its digits.
+// javaFloat parses a finite number of the given bits as Java does: with surrounding spaces and a suffix f or d, but
+// without _ between digits.
 func javaFloat(text string, bits int) (x float64, ok bool) {
 	text = javaTrim(text)
 	if last := len(text) - 1; last > 0 && strings.IndexByte("fFdD", text[last]) >= 0 {
@@ -201,10 +202,10 @@ func javaFloat(text string, bits int) (x float64, ok bool) {
 	return x, err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) && !strings.Contains(text, "_")
 }
 
-// javaTrim takes away what Java's String.trim does.
+// javaTrim trims what Java's String.trim does.
 func javaTrim(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
 }
 
-// quote repeats a caller's word within bounds.
+// quote returns a name from the request, truncated and quoted.
 func quote(s string) string { return strconv.Quote(cut(s)) }

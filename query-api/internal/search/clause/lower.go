@@ -14,39 +14,39 @@ import (
 // Limits of a query (rulings.md, Search).
 const (
 	MaxDepth = 20
-	// MaxLeastScores bounds function_scores with min_score that stand in one another: whom each finds depends on a score of the ones
-	// in it, which a statement has several times.
-	MaxLeastScores = 2
-	MaxClauses     = 1024
-	MaxTerms       = 65_536
-	MaxRegexp      = 1000
-	// MaxPhraseWords bounds the words of all phrases without slop, over all of their fields. Such a phrase is one clause.
+	// MaxMinScoreDepth is the maximum depth of nested function_scores with min_score: what each matches depends on scores
+	// of the inner ones, which a statement repeats.
+	MaxMinScoreDepth = 2
+	MaxClauses       = 1024
+	MaxTerms         = 65_536
+	MaxRegexp        = 1000
+	// MaxPhraseWords is the maximum number of words of all phrases without slop, over all of their fields. Such a phrase
+	// counts as one clause.
 	MaxPhraseWords = 2048
-	// MaxExpansions bounds the terms that a fuzzy or prefix term is expanded to.
+	// MaxExpansions is the maximum number of terms that a fuzzy word or a prefix expands to.
 	MaxExpansions = 1024
-	// defaultExpansions is how many there are where a query does not say.
+	// defaultExpansions is the default of max_expansions.
 	defaultExpansions = 50
-	// MaxAnalysed bounds the length of a text that is analysed, in bytes.
-	MaxAnalysed = 32_768
-	// MaxNumber bounds the length of a number, in bytes.
+	// MaxAnalyzed is the maximum length of an analyzed text, in bytes.
+	MaxAnalyzed = 32_768
+	// MaxNumber is the maximum length of a number, in bytes.
 	MaxNumber = 400
 )
 
-// Options are what lowering depends on beside the query.
+// Options are the inputs of lowering besides the query.
 type Options struct {
-	// Now is the instant of "now" in dates, the same on all pages of a walk.
+	// Now is the instant of "now" in dates, the same for all pages of a walk.
 	Now time.Time
-	// Seed is what random_score without a seed uses, the same on all pages.
+	// Seed is the seed of random_score without one, the same for all pages.
 	Seed int64
-	// Unscored: the order does not depend on scores. A least score sees fewer boosts
-	// then.
+	// Unscored reports whether the order does not depend on scores. A min_score then sees fewer boosts.
 	Unscored bool
-	// Named is called with each field that is named, also by a pattern or as one of all fields. Nil: nothing is.
+	// Named, if set, is called with each field that the query names, also by a pattern or as one of all fields.
 	Named func(algebra.Field)
 }
 
-// Lower reads a query. path is where it stands in the request, for errors,
-// which are of type *Error.
+// Lower parses a query and lowers it to a node. path is its path in the request, for errors, which are of type
+// *Error.
 func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 	v, err := parse(query, path)
 	if err != nil {
@@ -61,34 +61,35 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 		return n, err
 	}
 	if options.Unscored {
-		n = unscored(n)
+		n = dropUnusedBoosts(n)
 	}
-	return spread(n, 1), nil
+	return pushBoosts(n, 1), nil
 }
 
 func newLowering(options Options) *lowering {
-	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), zones: make(zones), innerHits: make(map[string]bool)}
+	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), zones: make(zones),
+		innerHits: make(map[string]bool)}
 }
 
-// lowering is the work on one query.
+// lowering is the state of lowering one query.
 type lowering struct {
-	options     Options
-	table       []Clause
-	fields      map[string]readmodel.SearchField
-	nested      string // path of the nested clause this is inside of
-	depth       int
-	clauses     int
-	terms       int
-	blends      int
-	phraseWords int   // those of all phrases without slop
-	leastScores int   // the function_scores with min_score that this is inside of
-	exceeded    error // the first limit that is: no text is lenient about that
-	innerHits   map[string]bool
-	zones       zones
-	elements    bool // these are the sort keys of elements
-	sorting     bool // this is the filter of a sort key, in which a path may be nested in itself
-	unshown     bool // inner hits of this are not shown: it is inside of must_not or of what is void, or says where a function counts
-	functions   bool // there is a function_score
+	options       Options
+	table         []Clause
+	fields        map[string]readmodel.SearchField
+	nested        string // path of the nested clause around it
+	depth         int
+	clauses       int
+	terms         int
+	blends        int
+	phraseWords   int   // words of all phrases without slop
+	minScoreDepth int   // number of function_scores with min_score around it
+	exceeded      error // the first exceeded limit, which lenient does not ignore
+	innerHits     map[string]bool
+	zones         zones
+	elements      bool // sort keys of inner hits
+	sorting       bool // filter of a sort key, in which a path may be nested in itself
+	unshown       bool // no inner hits: inside must_not, match_none or the filter of a function
+	functions     bool // the query has a function_score
 }
 
 func fieldsByPath() map[string]readmodel.SearchField {
@@ -106,9 +107,9 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	}
 	switch {
 	case len(v.members) == 0:
-		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for everybody")
+		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for all people")
 	case len(v.members) > 1:
-		return nil, v.errorf("[%s] malformed query: one clause stands in an object, but %s follows; join clauses with bool",
+		return nil, v.errorf("[%s] malformed query: an object has one clause, but %s follows; combine clauses with bool",
 			v.members[0].name, quote(v.members[1].name))
 	}
 	if l.exceeded != nil {
@@ -129,10 +130,10 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 			return nil, err
 		}
 		outer, before := l.unshown, l.clauses
-		l.unshown = outer || void(v)
+		l.unshown = outer || isMatchNone(v)
 		n, err := c.lower(l, c, m.value)
 		l.unshown = outer
-		if err == nil && l.clauses == before { // it is no more than what is in it, as Lucene counts
+		if err == nil && l.clauses == before { // It counts as its content, as in Lucene.
 			err = l.count(v, 1)
 		}
 		return n, err
@@ -140,11 +141,11 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	if hint, ok := otherClauses()[m.name]; ok {
 		return nil, m.errorf("unknown query [%s]: %s", m.name, hint)
 	}
-	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), suggest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
+	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""),
+		suggest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
 }
 
-// nulls refuses parameters that are null. Some clauses and parameters of
-// Elasticsearch take null for nothing.
+// nulls rejects parameters that are null. Some clauses and parameters of Elasticsearch accept null.
 func nulls(c *Clause, v value) error {
 	if slices.Contains([]string{"function_score", "boosting", "nested", "combined_fields"}, c.Name) {
 		return nil
@@ -157,13 +158,13 @@ func nulls(c *Clause, v value) error {
 		case c.Name == "range" && slices.Contains([]string{"gt", "gte", "lt", "lte", "from", "to"}, m.name):
 		case slices.Contains([]string{"prefix.rewrite", "wildcard.rewrite", "regexp.rewrite", "regexp.flags"}, name):
 		default:
-			return m.errorf("must not be null: leave it out")
+			return m.errorf("must not be null: omit it")
 		}
 	}
 	return nil
 }
 
-// count counts clauses, those that a text or an expansion becomes included.
+// count counts clauses, including those of a text or an expansion.
 func (l *lowering) count(v value, n int) error {
 	if l.clauses += n; l.clauses > MaxClauses {
 		return l.exceeds(v.errorf("the query has more than %d clauses", MaxClauses))
@@ -178,7 +179,7 @@ func (l *lowering) exceeds(err error) error {
 	return err
 }
 
-// list lowers a clause or a list of clauses.
+// list lowers a clause or an array of clauses.
 func (l *lowering) list(v value) ([]algebra.Node, error) {
 	if v.kind != '[' {
 		n, err := l.clause(v)
@@ -198,10 +199,10 @@ func (l *lowering) list(v value) ([]algebra.Node, error) {
 	return out, nil
 }
 
-// keywordSuffix names the whole values of a text.
+// keywordSuffix is the suffix of the subfield with the whole values of a text.
 const keywordSuffix = ".keyword"
 
-// field resolves a field's name. at is where the name is used.
+// field resolves the name of a field. at is the position of the name.
 func (l *lowering) field(at value, name string) (algebra.Field, error) {
 	f, err := l.resolve(at, name)
 	if err == nil && l.options.Named != nil {
@@ -226,7 +227,8 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 		}
 	}
 	if len(l.below(name)) > 0 {
-		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
+		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s",
+			quote(name), l.below(name)[0])
 	}
 	const list = "/docs/guides/search lists the fields"
 	shown := readmodel.UnsearchableFields()
@@ -236,22 +238,23 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 		if other {
 			instead = fmt.Sprintf("did you mean %q? %s", meant, list)
 		}
-		return algebra.Field{}, at.errorf("the field %s is shown, but not searched: %s", quote(name), instead)
+		return algebra.Field{}, at.errorf("the field %s is returned, but not searchable: %s", quote(name), instead)
 	}
 	if other {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
 	}
 	names := fieldNames()
-	if meant, ok := nearName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
-		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is shown, but not searched: %s", quote(name), meant, list)
+	if meant, ok := closestName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is returned, but not searchable: %s",
+			quote(name), meant, list)
 	}
-	if meant, ok := nearName(name, names); ok {
+	if meant, ok := closestName(name, names); ok {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
 	}
 	return algebra.Field{}, at.errorf("unknown field %s: %s", quote(name), list)
 }
 
-// below are the fields of an object.
+// below returns the fields of an object.
 func (l *lowering) below(object string) []string {
 	var out []string
 	for _, f := range readmodel.SearchFields() {
@@ -262,7 +265,7 @@ func (l *lowering) below(object string) []string {
 	return out
 }
 
-// fieldNames are all names of fields, those of .keyword included.
+// fieldNames returns the names of all fields, including those of .keyword.
 func fieldNames() []string {
 	var out []string
 	for _, f := range readmodel.SearchFields() {
@@ -274,13 +277,13 @@ func fieldNames() []string {
 	return out
 }
 
-// hidden says that a field does not exist where the clause stands: an element
-// of a nested path has its own fields and its person's _id only.
+// hidden reports whether a field does not exist where the clause is: a nested document has its own fields and the _id
+// of its person only.
 func (l *lowering) hidden(f algebra.Field) bool {
 	return l.nested != "" && f.Nested != l.nested && !f.Identity
 }
 
-// leaf is a node over a field, or None where the field does not exist.
+// leaf returns a node over a field, or None if the field does not exist there.
 func (l *lowering) leaf(f algebra.Field, n algebra.Node) algebra.Node {
 	switch {
 	case l.hidden(f):
@@ -291,11 +294,11 @@ func (l *lowering) leaf(f algebra.Field, n algebra.Node) algebra.Node {
 	return n
 }
 
-// identical is what is left of a node over _id: of it only equality is asked, and all
-// who are found score the same.
+// identical returns the equivalent of a node over _id, which supports equality only, and whose matches all score the
+// same.
 func identical(n algebra.Node) algebra.Node {
 	switch n := n.(type) {
-	case algebra.Term: // of a text that was analysed
+	case algebra.Term: // of an analyzed text
 		return algebra.Set{Field: n.Field, Values: []string{n.Text}}
 	case algebra.Set:
 		return n
@@ -305,7 +308,7 @@ func identical(n algebra.Node) algebra.Node {
 	return algebra.None{}
 }
 
-// boosted wraps a node whose boost is not 1.
+// boosted wraps a node in a boost unless that is 1.
 func boosted(n algebra.Node, boost float64) algebra.Node {
 	if boost == 1 {
 		return n
@@ -313,10 +316,10 @@ func boosted(n algebra.Node, boost float64) algebra.Node {
 	return algebra.Boost{Node: n, Factor: boost}
 }
 
-// oneField reads {"<field>": ...}, the form of most leaf clauses, and calls
-// lower with what stands there: an object of parameters, or for the short form
-// an object that holds the value under the name of short.
-func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algebra.Field, a *args) (algebra.Node, error)) (algebra.Node, error) {
+// oneField lowers {"<field>": ...}, the form of most leaf clauses, by calling lower with the parameters. The short
+// form is the value of the parameter short.
+func (l *lowering) oneField(c *Clause, v value, short string,
+	lower func(f algebra.Field, a *args) (algebra.Node, error)) (algebra.Node, error) {
 	if v.kind != '{' {
 		return nil, v.errorf("must be an object that names a field, not %s", v.what())
 	}
@@ -324,7 +327,8 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 		return nil, v.errorf("names no field: write {%q: {\"<field>\": ...}}", c.Name)
 	}
 	if len(v.members) > 1 {
-		return nil, v.errorf("[%s] query doesn't support multiple fields, found [%s] and [%s]", c.Name, v.members[0].name, v.members[1].name)
+		return nil, v.errorf("[%s] query doesn't support multiple fields, found [%s] and [%s]", c.Name,
+			v.members[0].name, v.members[1].name)
 	}
 	m := v.members[0]
 	f, err := l.field(v, m.name)
@@ -355,7 +359,7 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 	return n, nil
 }
 
-// identity refuses what cannot be asked of _id.
+// identity rejects clauses that _id does not support.
 func identity(c *Clause, at value) error {
 	if slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
 		return at.errorf("_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name)
@@ -379,10 +383,11 @@ func (l *lowering) addTerms(v value, n int) error {
 // nestedPath checks the path of a nested clause.
 func (l *lowering) nestedPath(v value, path string) error {
 	if !slices.Contains(readmodel.SearchNested(), path) {
-		return v.errorf("failed to find nested object under path [%s]: nested are %s", path, strings.Join(readmodel.SearchNested(), ", "))
+		return v.errorf("failed to find nested object under path [%s]: nested are %s", path,
+			strings.Join(readmodel.SearchNested(), ", "))
 	}
 	if l.nested != "" && l.nested != path {
-		return v.errorf("the nested object %s is not inside of %s, whose elements are searched here", path, l.nested)
+		return v.errorf("the nested object %s is not inside %s, whose elements are searched here", path, l.nested)
 	}
 	return nil
 }

@@ -7,15 +7,15 @@ import (
 	"muster/schemas/analysis"
 )
 
-// matching is what the clauses of the match family share.
+// matching has the parameters that the match clauses share.
 type matching struct {
-	all      bool // operator and
-	minimum  string
-	hasLeast bool // minimum is given
-	zeroAll  bool // zero_terms_query all
-	zeroDrop bool // a text without tokens asks for nothing, rather than for none
-	analyzer string
-	lenient  bool // what is no number or date matches none instead of being an error
+	all        bool // operator and
+	minimum    string
+	hasMinimum bool // minimum is given
+	zeroAll    bool // zero_terms_query all
+	zeroDrop   bool // a text without tokens is ignored instead of matching nothing
+	analyzer   string
+	lenient    bool // an invalid number or date matches nothing instead of being an error
 
 	slop           int // of phrases
 	fuzzy          fuzziness
@@ -23,7 +23,7 @@ type matching struct {
 	expansions     int
 	transpositions bool
 	rewrite        rewriting
-	gapless        bool // words that an analyzer leaves out leave no gap in a phrase
+	gapless        bool // words dropped by an analyzer leave no gap in a phrase
 }
 
 func (a *args) matching() matching {
@@ -32,7 +32,7 @@ func (a *args) matching() matching {
 		zeroAll:  a.choice("zero_terms_query", "none", "none", "all") == "all",
 		analyzer: a.analyzer("analyzer"),
 	}
-	m.minimum, m.hasLeast = a.minimumText()
+	m.minimum, m.hasMinimum = a.minimumText()
 	return m
 }
 
@@ -41,7 +41,7 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if at, ok := a.get("type"); ok {
 			clause, known := map[string]string{"phrase": "match_phrase", "phrase_prefix": "match_phrase_prefix"}[at.text]
 			if !known {
-				return nil, at.errorf("match has no type: leave it out, or use match_phrase, match_phrase_prefix or multi_match")
+				return nil, at.errorf("match has no type: omit it, or use match_phrase, match_phrase_prefix or multi_match")
 			}
 			return nil, at.errorf("match has no type: use the clause %s", clause)
 		}
@@ -71,18 +71,18 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	})
 }
 
-// match lowers a text against one field.
+// match lowers a text for one field.
 func (l *lowering) match(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
 	if err := m.fits(f, at); err != nil {
 		return nil, err
 	}
-	if !f.IsText() && m.analyzer == "" { // whole values can be analysed, too
+	if !f.IsText() && m.analyzer == "" { // Whole values can be analyzed too.
 		if m.fuzzy.given && query != "" {
 			return l.leaf(f, fuzzyTerm(f, query, m)), nil
 		}
 		return l.exact(f, at, query)
 	}
-	tokens, err := l.analyse(at, query, m.analyzer)
+	tokens, err := l.analyze(at, query, m.analyzer)
 	if err != nil {
 		return nil, err
 	}
@@ -109,22 +109,22 @@ func (l *lowering) token(f algebra.Field, at value, token string, m matching) (a
 	n, err := l.exact(f, at, token)
 	if err != nil {
 		if m.lenient {
-			return algebra.None{}, nil // the other tokens may be numbers or dates
+			return algebra.None{}, nil // Other tokens may be numbers or dates.
 		}
 		return nil, err
 	}
 	return n, nil
 }
 
-// fits refuses fuzziness where there are no letters.
+// fits rejects fuzziness on fields that are not strings.
 func (m matching) fits(f algebra.Field, at value) error {
 	if m.fuzzy.given && (!f.IsString() || f.Identity) {
-		return at.errorf("can only use fuzziness on texts: %s is none", f.Name())
+		return at.errorf("can only use fuzziness on text fields, not on %s", f.Name())
 	}
 	return nil
 }
 
-// zero is the node of a text without tokens.
+// zero returns the node of a text without tokens (zero_terms_query).
 func (m matching) zero() algebra.Node {
 	if m.zeroAll {
 		return algebra.All{}
@@ -132,11 +132,11 @@ func (m matching) zero() algebra.Node {
 	return algebra.None{}
 }
 
-// join makes one node of those of a text's tokens.
+// join combines the nodes of the tokens of a text.
 func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 	if m.all {
-		if m.hasLeast {
-			// Elasticsearch counts the optional clauses, of which there are none.
+		if m.hasMinimum {
+			// Elasticsearch counts optional clauses, and there are none.
 			if n, err := minimum(at, m.minimum, 0); err != nil || n > 0 {
 				return algebra.None{}, err
 			}
@@ -144,7 +144,7 @@ func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 		return algebra.Bool{Must: nodes}, nil
 	}
 	b := algebra.Bool{Should: nodes}
-	if m.hasLeast {
+	if m.hasMinimum {
 		n, err := minimum(at, m.minimum, len(nodes))
 		if err != nil {
 			return nil, err
@@ -154,17 +154,17 @@ func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 	return boolean(b)
 }
 
-// wordless says that a text has no tokens in a field: it asks for nothing there.
+// wordless reports whether a text has no tokens in a field, so that it is ignored there.
 func (l *lowering) wordless(f algebra.Field, at value, text, analyzer string) (bool, error) {
 	if !f.IsText() && analyzer == "" {
 		return false, nil
 	}
-	tokens, err := l.tokens(at, text, analyzer) // they are counted where they are asked for
+	tokens, err := l.tokens(at, text, analyzer) // They are counted where they are used.
 	return len(tokens) == 0, err
 }
 
-// analyse gives the tokens of a text, each of which is a clause.
-func (l *lowering) analyse(at value, query, analyzer string) ([]analysis.Token, error) {
+// analyze returns the tokens of a text, each of which counts as a clause.
+func (l *lowering) analyze(at value, query, analyzer string) ([]analysis.Token, error) {
 	tokens, err := l.tokens(at, query, analyzer)
 	if err != nil {
 		return nil, err
@@ -175,17 +175,18 @@ func (l *lowering) analyse(at value, query, analyzer string) ([]analysis.Token, 
 	return tokens, l.addTerms(at, len(tokens))
 }
 
-// phraseTokens gives those of a phrase, which is one clause; with slop each word costs as much as one.
+// phraseTokens returns the tokens of a phrase, which counts as one clause, or with slop as one for each word.
 func (l *lowering) phraseTokens(at value, query string, m matching) ([]analysis.Token, error) {
 	if m.slop > 0 {
-		return l.analyse(at, query, m.analyzer)
+		return l.analyze(at, query, m.analyzer)
 	}
 	tokens, err := l.tokens(at, query, m.analyzer)
 	if err != nil {
 		return nil, err
 	}
 	if l.phraseWords += len(tokens); l.phraseWords > MaxPhraseWords {
-		return nil, l.exceeds(at.errorf("the phrases of the query have more than %d words, each counted for each field", MaxPhraseWords))
+		return nil, l.exceeds(at.errorf("the phrases of the query have more than %d words, each counted for each field",
+			MaxPhraseWords))
 	}
 	if err := l.addTerms(at, len(tokens)); err != nil {
 		return nil, err
@@ -193,10 +194,10 @@ func (l *lowering) phraseTokens(at value, query string, m matching) ([]analysis.
 	return tokens, l.count(at, 1)
 }
 
-// tokens gives the tokens of a text.
+// tokens returns the tokens of a text.
 func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, error) {
-	if len(query) > MaxAnalysed {
-		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	if len(query) > MaxAnalyzed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)
 	}
 	tokens := analysis.Analyze(nil, query)
 	if analyzer != "" {
@@ -209,10 +210,9 @@ func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, e
 	return tokens, nil
 }
 
-// normalised is an unfinished or misspelt word as an analyser would have it: in
-// lower case on texts, as it is on whole values, and as a named analyser has it
-// on both.
-func normalised(f algebra.Field, word, analyzer string) string {
+// normalized returns a prefix or a misspelled word as the analyzer of the field normalizes it: in lower case on
+// texts, unchanged on whole values, and as a named analyzer does on both.
+func normalized(f algebra.Field, word, analyzer string) string {
 	switch {
 	case analyzer == "whitespace", analyzer == "keyword", analyzer == "" && !f.IsText():
 		return word

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// minimum reads a minimum_should_match: n, -n, p%, -p%, and conditions
-// "a<spec" separated by one space each, of which the last whose bound is below n holds.
-// Results below zero are zero; nothing bounds them above.
+// minimum evaluates a minimum_should_match for n clauses: n, -n, p%, -p%, and conditions "a<spec", separated by one
+// space, of which the last whose bound is below n applies. Negative results become zero; there is no upper limit.
 func minimum(v value, spec string, n int) (int, error) {
 	fail := func() (int, error) {
-		return 0, v.errorf("minimum_should_match is a number, a percentage, or conditions such as \"2<75%%\", not %s", quote(spec))
+		return 0, v.errorf("minimum_should_match is a number, a percentage, or conditions such as \"2<75%%\", not %s",
+			quote(spec))
 	}
 	spec = javaTrim(spec)
 	if strings.Contains(spec, "<") {
 		result := n
 		for _, part := range strings.Split(closeUp(spec), " ") {
-			bounds := strings.Split(part, "<") // what follows a second one is not read
+			bounds := strings.Split(part, "<") // A second "<" and what follows are ignored.
 			limit, err := strconv.Atoi(bounds[0])
 			if err != nil {
 				return fail()
@@ -57,7 +57,7 @@ func closeUp(spec string) string {
 	return strings.Join(parts, "<")
 }
 
-// minimumText is the parameter as text: it may be a number.
+// minimumText returns the parameter, which may be a number, as text.
 func (a *args) minimumText() (spec string, given bool) {
 	v, ok := a.get("minimum_should_match")
 	if !ok || v.kind == 'n' {

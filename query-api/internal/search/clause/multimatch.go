@@ -13,12 +13,12 @@ type weighted struct {
 	boost float64
 }
 
-// maxFields bounds the fields of one clause.
+// maxFields is the maximum number of fields of one clause.
 const maxFields = 1024
 
-// fieldList reads fields with boosts ("name^2") and patterns ("profile.*"). The boosts of a field that a pattern and
-// its name reach are multiplied. Of a name that is there twice the last counts, and with keep, as the query strings have
-// it, the last that has a boost.
+// fieldList parses fields with boosts ("name^2") and patterns ("profile.*"). The boosts of a field that a pattern and
+// its name match are multiplied. Of a duplicate name the last one counts, or with keep, as in query strings, the last
+// one with a boost.
 func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 	items := v.items
 	if v.kind == '"' {
@@ -34,7 +34,7 @@ func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 		name  string
 		boost float64
 	}
-	var list []entry // each name once
+	var list []entry // without duplicates
 	for _, item := range items {
 		if item.kind != '"' {
 			return nil, item.errorf("must be a field name, not %s", item.what())
@@ -82,13 +82,12 @@ func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 	return out, nil
 }
 
-// defaultFields are those of a clause that names none: all of them.
+// defaultFields returns all fields, the default of a clause without fields.
 func (l *lowering) defaultFields(at value) ([]weighted, error) {
 	return l.fieldList(value{place: at.place, kind: '"', text: "*"}, false)
 }
 
-// suffixed is the field of that name with a suffix, or the field itself when
-// there is none.
+// suffixed returns the field with a suffix, or the field itself if there is none.
 func (l *lowering) suffixed(f algebra.Field, suffix string) algebra.Field {
 	if suffix == keywordSuffix && f.IsText() {
 		f.Keyword = true
@@ -96,7 +95,7 @@ func (l *lowering) suffixed(f algebra.Field, suffix string) algebra.Field {
 	return f
 }
 
-// fieldsOr reads the fields of a clause, all fields when it names none.
+// fieldsOr returns the fields of a clause, by default all.
 func (l *lowering) fieldsOr(v value, given, keep bool, clause value) ([]weighted, error) {
 	if !given || v.kind == 'n' || v.kind == '[' && len(v.items) == 0 {
 		return l.defaultFields(clause)
@@ -104,8 +103,8 @@ func (l *lowering) fieldsOr(v value, given, keep bool, clause value) ([]weighted
 	return l.fieldList(v, keep)
 }
 
-// allFields says that a list of fields is empty or has a "*": a text that fits
-// not all of them is no error then.
+// allFields reports whether a list of fields is empty or has a "*": a text that does not fit all fields is then not
+// an error.
 func allFields(v value) bool {
 	if v.kind == '"' {
 		v.items = []value{v}
@@ -120,7 +119,8 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	at := a.must("query")
 	fieldsAt, hasFields := a.get("fields")
-	kind := a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+	kind := a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase",
+		"phrase_prefix", "bool_prefix")
 	m := a.matching()
 	if err := a.fuzziness(&m); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		if err != nil {
 			if m.lenient && !w.field.IsString() {
-				continue // a text that is no number or date matches none
+				continue // An invalid number or date matches nothing.
 			}
 			return nil, err
 		}
@@ -190,13 +190,13 @@ func disMax(nodes []algebra.Node, tie float64) algebra.Node {
 	return algebra.DisMax{Nodes: nodes, Tie: tie}
 }
 
-// crossFields lowers a text whose words may be found in any of the fields.
-// Fields that are analysed alike are searched word by word as if they were one:
-// the texts, and all those of whole values.
-func (l *lowering) crossFields(at value, fields []weighted, query string, m matching, tie float64) (algebra.Node, error) {
+// crossFields lowers a text whose words may be in any of the fields. Fields with the same analyzer are searched word
+// by word as if they were one: the texts, and the whole values.
+func (l *lowering) crossFields(at value, fields []weighted, query string, m matching,
+	tie float64) (algebra.Node, error) {
 	var texts, others []weighted
 	for _, w := range fields {
-		if w.field.IsText() || m.analyzer != "" { // an analyser that is named is that of all
+		if w.field.IsText() || m.analyzer != "" { // A named analyzer applies to all fields.
 			texts = append(texts, w)
 		} else {
 			others = append(others, w)
@@ -204,7 +204,7 @@ func (l *lowering) crossFields(at value, fields []weighted, query string, m matc
 	}
 	var groups []algebra.Node
 	if len(texts) > 0 {
-		tokens, err := l.analyse(at, query, m.analyzer)
+		tokens, err := l.analyze(at, query, m.analyzer)
 		if err != nil {
 			return nil, err
 		}
@@ -237,13 +237,13 @@ func (l *lowering) crossFields(at value, fields []weighted, query string, m matc
 		groups = append(groups, n)
 	}
 	if len(groups) == 0 {
-		return nil, nil // with zeroDrop, the text asks for nothing
+		return nil, nil // with zeroDrop, the text is ignored
 	}
 	return disMax(groups, tie), nil
 }
 
-// across is one word in any of several fields, whose statistics are joined,
-// those of fields that do not exist where the clause stands included.
+// across lowers one word for any of several fields with blended statistics, including those of fields that do not
+// exist where the clause is.
 func (l *lowering) across(at value, fields []weighted, word string, lenient bool, tie float64) (algebra.Node, error) {
 	l.blends++
 	var terms, others []algebra.Node
@@ -251,7 +251,7 @@ func (l *lowering) across(at value, fields []weighted, word string, lenient bool
 		n, err := l.unit(w.field, at, word)
 		if err != nil {
 			if lenient && !w.field.IsString() {
-				continue // a text that is no number or date matches none
+				continue // An invalid number or date matches nothing.
 			}
 			return nil, err
 		}
@@ -278,7 +278,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 		all:     a.choice("operator", "or", "or", "and") == "and",
 		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all",
 	}
-	m.minimum, m.hasLeast = a.minimumText()
+	m.minimum, m.hasMinimum = a.minimumText()
 	a.noSynonyms()
 	boost := a.boost()
 	if err := a.done(); err != nil {
@@ -295,14 +295,14 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 	combined := algebra.Combined{Path: l.nested}
 	for _, w := range list {
 		if !w.field.IsText() {
-			return nil, fieldsAt.errorf("combined_fields is for texts: %s is none", w.field.Name())
+			return nil, fieldsAt.errorf("combined_fields is for text fields, not for %s", w.field.Name())
 		}
 		if w.boost < 1 {
 			return nil, fieldsAt.errorf("[combined_fields] requires field boosts to be >= 1.0, found %s", w.field.Name())
 		}
 		combined.Fields, combined.Weights = append(combined.Fields, w.field), append(combined.Weights, w.boost)
 	}
-	tokens, err := l.analyse(at, query, "")
+	tokens, err := l.analyze(at, query, "")
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// otherNames are the names that People Data Labs, Coresignal, other vendors and everyday use have for our fields, without
-// their wrapping objects (see unwrapped). A name without an equivalent here, such as industry, is not listed: a wrong hint
-// is worse than none.
+// otherNames maps our fields to their names at People Data Labs, Coresignal, other vendors and in everyday use,
+// without their wrapping objects (see unwrapped). Names without an equivalent, such as industry, are not listed: a
+// wrong hint is worse than none.
 func otherNames() map[string]string {
 	out := make(map[string]string)
 	for field, names := range map[string]string{
@@ -32,10 +32,12 @@ func otherNames() map[string]string {
 			"logo_url image_link",
 		"profile.connections": "linkedin_connections connections_count num_of_connections connection_count " +
 			"number_of_connections",
-		"profile.followers":             "followers_count follower_count linkedin_followers num_followers number_of_followers",
-		"profile.location.country":      "location_country country country_name location.country_name",
-		"profile.location.country_code": "country_code country_iso country_iso2 location_country_code location_country_iso2 iso_country",
-		"profile.location.raw_address": "location location_name city locality region state address location_locality location_region " +
+		"profile.followers":        "followers_count follower_count linkedin_followers num_followers number_of_followers",
+		"profile.location.country": "location_country country country_name location.country_name",
+		"profile.location.country_code": "country_code country_iso country_iso2 location_country_code " +
+			"location_country_iso2 iso_country",
+		"profile.location.raw_address": "location location_name city locality region state address location_locality " +
+			"location_region " +
 			"location_city location_state location_metro metro location_full location_raw_address place " +
 			"location.name location.city location.region location.locality location.state location.full " +
 			"location.address location.raw",
@@ -45,7 +47,8 @@ func otherNames() map[string]string {
 		"experience.title": "job_title title position position_title role job_role experience.position experience.role " +
 			"experience.position_title experience.title.name experience.name experience.job_title " +
 			"current_title current_job_title active_experience_title experience.job",
-		"experience.company_name": "job_company_name company company_name employer organization organisation experience.company " +
+		"experience.company_name": "job_company_name company company_name employer organization organisation " +
+			"experience.company " +
 			"experience.company.name experience.employer experience.employer_name experience.organization " +
 			"experience.organization_name experience.companyname current_company current_employer " +
 			"current_company_name experience.org",
@@ -55,7 +58,8 @@ func otherNames() map[string]string {
 			"experience.company.network_url experience.url company_linkedin_url",
 		"experience.location": "experience.location_name experience.location_names job_location experience.place " +
 			"experience.city experience.location.name experience.country",
-		"experience.description": "job_summary job_description experience.summary experience.responsibilities experience.details " +
+		"experience.description": "job_summary job_description experience.summary experience.responsibilities " +
+			"experience.details " +
 			"active_experience_description",
 		"experience.start_date": "job_start_date start_date started_at date_from experience.date_from experience.start " +
 			"experience.from experience.started_at experience.begin experience.start_year",
@@ -68,11 +72,13 @@ func otherNames() map[string]string {
 			"education.school.name education.institution education.institution_name education.university " +
 			"education.college education.name education.title",
 		"education.school_id": "school_id education.school.id education.institution_id",
-		"education.school_url": "school_url education.school.url education.school.network_url education.school.linkedin_url " +
+		"education.school_url": "school_url education.school.url education.school.network_url " +
+			"education.school.linkedin_url " +
 			"education.url education.institution_url",
 		"education.degree": "degree degrees education.degrees education.degree_name education.program " +
 			"education.qualification education.degree.name",
-		"education.field_of_study": "major majors field_of_study education.majors education.major education.minors education.minor " +
+		"education.field_of_study": "major majors field_of_study education.majors education.major education.minors " +
+			"education.minor " +
 			"education.subject education.field education.study education.specialization education.subjects",
 		"education.start_date": "education.date_from education.start education.from education.start_year " +
 			"education.date_from_year",
@@ -83,9 +89,11 @@ func otherNames() map[string]string {
 		"certifications.issuer": "certifications.organization certifications.authority certifications.issued_by " +
 			"certifications.organisation certifications.company certifications.issuer_name " +
 			"certifications.provider",
-		"certifications.issue_date": "certifications.date_from certifications.start_date certifications.date certifications.issued_at " +
+		"certifications.issue_date": "certifications.date_from certifications.start_date certifications.date " +
+			"certifications.issued_at " +
 			"certifications.issued certifications.start",
-		"languages.language":    "language languages.name languages.title spoken_languages languages.lang languages.language_name",
+		"languages.language": "language languages.name languages.title spoken_languages languages.lang " +
+			"languages.language_name",
 		"languages.proficiency": "languages.level proficiency language_proficiency languages.fluency languages.skill",
 	} {
 		for name := range strings.FieldsSeq(names) {
@@ -95,9 +103,10 @@ func otherNames() map[string]string {
 	return out
 }
 
-// otherName finds the field that a name of another product stands for. Suffixes of whole values stay (.exact is .keyword).
+// otherName returns the field that a name of another product means. Suffixes of whole values are kept (.exact is
+// .keyword).
 func (l *lowering) otherName(name string) (string, bool) {
-	const longest = 128 // no listed name is longer
+	const longest = 128 // the longest listed name
 	if len(name) > longest {
 		return "", false
 	}
@@ -137,18 +146,20 @@ func (l *lowering) otherName(name string) (string, bool) {
 	}
 }
 
-// unwrapped takes away the object around a field's name, or names our object for that of another product.
+// unwrapped removes the object around a field's name, or replaces that of another product by ours.
 func unwrapped(name string) (string, bool) {
 	first, rest, ok := strings.Cut(name, ".")
 	if !ok || rest == "" {
 		return "", false
 	}
 	switch first {
-	case "profile", "person", "people", "candidate", "member", "user", "data", "record", "result", "document", "doc", "_source",
+	case "profile", "person", "people", "candidate", "member", "user", "data", "record", "result",
+		"document", "doc", "_source",
 		"source", "basic_profile", "basics", "network", "professional_network", "linkedin", "contact", "contact_info":
 		return rest, true
 	case "experiences", "jobs", "job", "positions", "position", "work", "work_experience", "work_history", "employment",
-		"employment_history", "employments", "employers", "current_position", "current_employers", "past_employers", "roles", "career":
+		"employment_history", "employments", "employers", "current_position", "current_employers", "past_employers",
+		"roles", "career":
 		return "experience." + rest, true
 	case "schools", "school", "educations", "education_history", "studies", "education_background":
 		return "education." + rest, true
@@ -162,7 +173,7 @@ func unwrapped(name string) (string, bool) {
 	return "", false
 }
 
-// snakeCase writes camelCase and kebab-case as snake_case, in lower case.
+// snakeCase converts camelCase and kebab-case to snake_case.
 func snakeCase(name string) string {
 	var b strings.Builder
 	before := '.'
@@ -179,9 +190,9 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// nearName is the known name closest to a misspelled one. Of a name with points its last part must be close to that of the
-// known name: an object's name that is right says nothing of the field meant.
-func nearName(name string, known []string) (string, bool) {
+// closestName returns the known name closest to a misspelled one. The last part of a path must be close to that of
+// the known name: a correct name of an object does not tell which field is meant.
+func closestName(name string, known []string) (string, bool) {
 	var near []string
 	last := lastPart(name)
 	for _, k := range known {
@@ -195,14 +206,14 @@ func nearName(name string, known []string) (string, bool) {
 	return suggest.Closest(name, near)
 }
 
-// lastPart is the field in a path, without the suffix of whole values.
+// lastPart returns the last part of a path, without the suffix of whole values.
 func lastPart(path string) string {
 	path = strings.TrimSuffix(path, keywordSuffix)
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
-// otherClauses say what to write in place of clauses that older versions of Elasticsearch have, and of words that people
-// expect to be clauses.
+// otherClauses returns replacements for clauses of older versions of Elasticsearch, and for words that are often
+// mistaken for clauses.
 func otherClauses() map[string]string {
 	return map[string]string{
 		"query":                `query is written once, around the clause: {"query": {"match_all": {}}}`,
@@ -229,7 +240,7 @@ func otherClauses() map[string]string {
 		"fuzzy_like_this":      "use fuzzy, or match with fuzziness",
 		"numeric_range":        "use range",
 		"limit":                "size is a field of the request",
-		"indices":              "there is one index: leave it out",
+		"indices":              "there is one index: omit it",
 		"equals":               "use term",
 		"contains":             "use match, or wildcard",
 		"like":                 "use match, or wildcard",
@@ -239,7 +250,7 @@ func otherClauses() map[string]string {
 	}
 }
 
-// otherParameter says what to write in place of a parameter of an older version, where the clause knows that.
+// otherParameter returns a replacement for a parameter of an older version, if the clause has it.
 func otherParameter(name string, known []string) (hint string, ok bool) {
 	meant := map[string]string{
 		"and": "must", "or": "should", "not": "must_not", "must-not": "must_not", "mustNot": "must_not",

@@ -10,8 +10,7 @@ import (
 	"muster/query-api/internal/search/clause"
 )
 
-// The documentation says what the code does.
-func TestPage(t *testing.T) {
+func TestPage_IsCurrent(t *testing.T) {
 	const path = "../../../../deploy/docs/search-language.md"
 	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
 		require.NoError(t, os.WriteFile(path, []byte(clause.Page()), 0o600))
@@ -21,8 +20,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, string(text), clause.Page(), "run go test ./internal/search/clause -update")
 }
 
-// What is said to be refused is.
-func TestRefusedParameters(t *testing.T) {
+func TestClauses_UnsupportedParametersAreRejected(t *testing.T) {
 	for _, c := range clause.Clauses() {
 		for _, name := range append(c.Without, "_name") {
 			require.NotContains(t, c.Parameters, clause.Parameter{Name: name}, c.Name)

@@ -7,7 +7,7 @@ import (
 	"muster/schemas/analysis"
 )
 
-// maxSlop bounds how far the words of a phrase may be apart.
+// maxSlop is the maximum slop.
 const maxSlop = 1_000_000
 
 func lowerMatchPhrase(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -47,10 +47,10 @@ func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.
 	return boosted(n, boost), nil
 }
 
-// phrase lowers a text of which all words have to stand together.
+// phrase lowers a text as a phrase.
 func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, prefix bool) (algebra.Node, error) {
 	if !f.IsText() {
-		if prefix && f.IsString() && m.analyzer != "" { // what has no words is not looked for at all
+		if prefix && f.IsString() && m.analyzer != "" { // A text without words is ignored.
 			tokens, err := l.tokens(at, query, m.analyzer)
 			if err != nil {
 				return nil, err
@@ -83,9 +83,10 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 		if m.lenient {
 			return algebra.None{}, nil
 		}
-		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s", f.Name(), f.Path)
+		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s",
+			f.Name(), f.Path)
 	}
-	if m.gapless && !prefix { // Elasticsearch asks the beginnings of phrases with their gaps
+	if m.gapless && !prefix { // Elasticsearch keeps the gaps of phrase prefixes.
 		for i := range tokens {
 			tokens[i].Position = i
 		}
@@ -94,7 +95,7 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 	return l.leaf(f, n), nil
 }
 
-// positions are the terms by position; a position without a token accepts any.
+// positions returns the terms by position. A position without a token accepts any term.
 func positions(tokens []analysis.Token) [][]string {
 	first := tokens[0].Position
 	out := make([][]string, tokens[len(tokens)-1].Position-first+1)
@@ -108,7 +109,7 @@ func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error)
 	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
 		at := a.must("query")
 		m := matching{all: a.choice("operator", "or", "or", "and") == "and", analyzer: a.analyzer("analyzer")}
-		m.minimum, m.hasLeast = a.minimumText()
+		m.minimum, m.hasMinimum = a.minimumText()
 		if err := a.fuzziness(&m); err != nil {
 			return nil, err
 		}
@@ -128,7 +129,7 @@ func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error)
 	})
 }
 
-// boolPrefix lowers a text whose last word may be unfinished.
+// boolPrefix lowers a text whose last word may be a prefix.
 func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
 	if err := m.fits(f, at); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matchin
 		}
 		return l.exact(f, at, query)
 	}
-	tokens, err := l.analyse(at, query, m.analyzer)
+	tokens, err := l.analyze(at, query, m.analyzer)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matchin
 	}
 	nodes := make([]algebra.Node, len(tokens))
 	for i, t := range tokens {
-		// A word that something follows, if only a full stop, is finished.
+		// A word that is followed by anything, such as a full stop, is complete.
 		if i == len(tokens)-1 && !f.Identity && strings.HasSuffix(strings.ToLower(query), strings.ToLower(t.Text)) {
 			nodes[i] = l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: t.Text})
 		} else {

@@ -25,13 +25,13 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		q.quoteAnalyzer = q.m.analyzer
 	}
 	q.m.gapless = !a.flag("enable_position_increments", true)
-	q.analyseWildcards = a.flag("analyze_wildcard", false)
+	q.analyzeWildcards = a.flag("analyze_wildcard", false)
 	escape := a.flag("escape", false)
-	a.integer("max_determinized_states", 10_000, 0, 1<<30) // nothing is determinized here
+	a.integer("max_determinized_states", 10_000, 0, 1<<30) // no effect: nothing is determinized here
 	a.noSynonyms()
 	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
 	q.leading = a.flag("allow_leading_wildcard", true)
-	q.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
+	q.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalyzed)
 	q.m.expansions = a.expansions("fuzzy_max_expansions")
 	q.m.transpositions = a.flag("fuzzy_transpositions", true)
 	q.m.fuzzy = fuzziness{auto: true, low: 3, high: 6}
@@ -40,9 +40,10 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if q.m.fuzzy, err = parseFuzziness(f); err != nil {
 			return nil, err
 		}
-		q.m.fuzzy.given = false // terms are fuzzy only where ~ says so
+		q.m.fuzzy.given = false // Only terms with ~ are fuzzy.
 	}
-	q.typed = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+	q.typed = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase",
+		"phrase_prefix", "bool_prefix")
 	if _, ok := a.get("tie_breaker"); ok {
 		q.tie = a.number("tie_breaker", 0)
 	} else if q.typed == "most_fields" || q.typed == "bool_prefix" {
@@ -55,15 +56,15 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err := a.done(); err != nil {
 		return nil, err
 	}
-	if err := new(dateReader).inZone(v, q.zone); err != nil { // where it is lenient, too
+	if err := new(dateReader).inZone(v, q.zone); err != nil { // also if lenient
 		return nil, err
 	}
 	text, err := at.scalar()
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > MaxAnalysed {
-		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	if len(text) > MaxAnalyzed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)
 	}
 	if hasFields == hasField && hasFields {
 		return nil, v.errorf("either default_field or fields, not both")
@@ -96,18 +97,18 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if given {
-		if n, err = leastOf(at, n, spec); err != nil {
+		if n, err = withMinimum(at, n, spec); err != nil {
 			return nil, err
 		}
 	}
 	return boosted(n, boost), nil
 }
 
-// leastOf applies a minimum_should_match to a bool, through boosts around it.
-func leastOf(at value, n algebra.Node, spec string) (algebra.Node, error) {
+// withMinimum applies a minimum_should_match to a bool, through boosts around it.
+func withMinimum(at value, n algebra.Node, spec string) (algebra.Node, error) {
 	switch n := n.(type) {
 	case algebra.Boost:
-		inner, err := leastOf(at, n.Node, spec)
+		inner, err := withMinimum(at, n.Node, spec)
 		return algebra.Boost{Node: inner, Factor: n.Factor}, err
 	case algebra.Bool:
 		var err error
@@ -119,8 +120,7 @@ func leastOf(at value, n algebra.Node, spec string) (algebra.Node, error) {
 	return n, nil
 }
 
-// queryString reads the language of Lucene's classic query parser as
-// Elasticsearch extends it.
+// queryString parses the syntax of Lucene's classic query parser with the extensions of Elasticsearch.
 type queryString struct {
 	l       *lowering
 	at      value
@@ -129,26 +129,26 @@ type queryString struct {
 	leading bool
 	typed   string
 	tie     float64
-	all     searched // what a query that names no field is about
+	all     searched // fields of a query without field names
 	tokens  []queryToken
 	depth   int
 	zone    string // of dates in ranges
-	// quoteSuffix names the subfields that phrases are searched in.
+	// quoteSuffix is the suffix of the fields for phrases.
 	quoteSuffix string
 	rewrite     rewriting // of patterns
-	// quoteAnalyzer is that of phrases.
+	// quoteAnalyzer is the analyzer of phrases.
 	quoteAnalyzer string
-	// analyseWildcards: an unfinished word is analysed as other words are.
-	analyseWildcards bool
+	// analyzeWildcards reports whether prefixes are analyzed as other words are.
+	analyzeWildcards bool
 }
 
-// searched are the fields that a part of a query is about.
+// searched are the fields that a part of a query searches.
 type searched struct {
 	fields     []weighted
-	named      bool // by a name, rather than by a list: > and < are operators
-	everything bool // the fields are all there are
-	exists     bool // _exists_: the words name fields
-	date       bool // by the name of one field of dates: a word is a date in the zone
+	named      bool // by a name, not by the list of fields: > and < are operators
+	everything bool // all fields
+	exists     bool // _exists_: the words are names of fields
+	date       bool // by the name of one date field: a word is a date in the zone
 }
 
 func (q *queryString) errorf(format string, args ...any) error {
@@ -176,7 +176,7 @@ func (q *queryString) parse(text string) (algebra.Node, error) {
 	return n, nil
 }
 
-// kind is that of the token i places ahead.
+// kind returns the kind of the token i positions ahead.
 func (q *queryString) kind(i int) tokenKind {
 	if i >= len(q.tokens) {
 		return tokenEnd
@@ -184,7 +184,7 @@ func (q *queryString) kind(i int) tokenKind {
 	return q.tokens[i].kind
 }
 
-// take goes over a token of one of some kinds.
+// take consumes a token of one of the kinds.
 func (q *queryString) take(kinds ...tokenKind) (queryToken, bool) {
 	if len(q.tokens) == 0 || !slices.Contains(kinds, q.tokens[0].kind) {
 		return queryToken{}, false
@@ -199,29 +199,29 @@ func (q *queryString) took(kinds ...tokenKind) bool {
 	return ok
 }
 
-// unexpected says that the next token does not fit.
+// unexpected returns the error of an unexpected token.
 func (q *queryString) unexpected() error {
 	if len(q.tokens) == 0 {
-		return q.errorf("it ends where a word is expected")
+		return q.errorf("unexpected end of the query, a word is missing")
 	}
-	return q.errorf("%s is not expected", quote(q.tokens[0].text))
+	return q.errorf("unexpected %s", quote(q.tokens[0].text))
 }
 
-// query reads clauses up to ")" or the end; nil means that nothing is asked for.
+// query parses clauses up to ")" or the end. It returns nil if they are to be ignored.
 func (q *queryString) query(in searched) (algebra.Node, error) {
 	if q.depth++; q.depth > MaxDepth {
 		return nil, q.errorf("groups are nested deeper than %d levels", MaxDepth)
 	}
 	defer func() { q.depth-- }()
 	var parts []part
-	single := false // the first clause, which nothing stands before, is one node
+	single := false // the only clause, without an operator, is one node
 	for first := true; first || q.kind(0) != tokenEnd && q.kind(0) != tokenClose; first = false {
 		j := q.joint(first)
 		if err := q.l.count(q.at, 1); err != nil {
 			return nil, err
 		}
 		var n algebra.Node
-		var several []algebra.Node // of bare words in a row
+		var several []algebra.Node // of a row of bare words
 		var err error
 		if j == (joint{}) && q.kind(0) == tokenTerm && q.rowGoesOn(1) {
 			n, several, err = q.row(in)
@@ -252,8 +252,8 @@ func (q *queryString) query(in searched) (algebra.Node, error) {
 	return together(parts)
 }
 
-// rowGoesOn says that the token i places ahead is one more of a row of bare
-// words: what stands before an operator is a clause of its own.
+// rowGoesOn reports whether the token i positions ahead continues a row of bare words. A word before an operator is a
+// clause of its own.
 func (q *queryString) rowGoesOn(i int) bool {
 	if q.kind(i) != tokenTerm {
 		return false
@@ -265,7 +265,7 @@ func (q *queryString) rowGoesOn(i int) bool {
 	return true
 }
 
-// row reads bare words, which are analysed together.
+// row parses bare words, which are analyzed together.
 func (q *queryString) row(in searched) (algebra.Node, []algebra.Node, error) {
 	var words []string
 	for first := true; first || q.rowGoesOn(0); first = false {
@@ -280,15 +280,14 @@ func (q *queryString) row(in searched) (algebra.Node, []algebra.Node, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// One field's words are clauses of their own.
+	// The words of a single field are separate clauses.
 	if b, ok := n.(algebra.Bool); ok && len(in.fields) == 1 && len(b.Filter)+len(b.MustNot) == 0 {
 		return nil, slices.Concat(b.Must, b.Should), nil
 	}
 	return n, nil, nil
 }
 
-// clause reads a term, a phrase, a range, a group, with a field before it and a
-// boost after it.
+// clause parses a term, a phrase, a range or a group, with an optional field and boost.
 func (q *queryString) clause(in searched) (algebra.Node, error) {
 	if (q.kind(0) == tokenTerm || q.kind(0) == tokenStar) && q.kind(1) == tokenColon {
 		name, err := q.unescape(q.tokens[0].text)
@@ -336,7 +335,7 @@ func (q *queryString) clause(in searched) (algebra.Node, error) {
 	return q.boostedBy(n, power.text)
 }
 
-// term lowers a word, a pattern or a phrase, with the ~ at it.
+// term lowers a word, a pattern or a phrase, with its ~.
 func (q *queryString) term(in searched, t queryToken, slop string, hasSlop bool) (algebra.Node, error) {
 	switch t.kind {
 	case tokenStar:
@@ -359,7 +358,7 @@ func (q *queryString) term(in searched, t queryToken, slop string, hasSlop bool)
 	return q.text(in, text)
 }
 
-// named are the fields of a name.
+// named returns the fields of a name.
 func (q *queryString) named(name string) (searched, error) {
 	in := searched{named: true}
 	switch name {
@@ -372,13 +371,14 @@ func (q *queryString) named(name string) (searched, error) {
 	var err error
 	in.fields, err = q.l.fieldList(value{place: q.at.place, kind: '"', text: name}, true)
 	if inText, ok := errors.AsType[*Error](err); ok {
-		err = &Error{inText.Path, inText.Reason + `; if the text has a colon of its own, write \: or put the words into quotes`}
+		err = &Error{inText.Path, inText.Reason + `; if the text has a colon of its own, write \: or put the ` +
+			`words into quotes`}
 	}
 	in.date = ofDate(name, in.fields)
 	return in, err
 }
 
-// ofDate says that a name is that of one field of dates, rather than a pattern.
+// ofDate reports whether a name is that of one date field, not a pattern.
 func ofDate(name string, fields []weighted) bool {
 	return len(fields) == 1 && fields[0].field.Type == readmodel.SearchDate && !strings.Contains(name, "*")
 }
@@ -391,7 +391,7 @@ func (q *queryString) unescape(s string) (string, error) {
 	return text, nil
 }
 
-// boost reads ^n.
+// boost parses ^n.
 func (q *queryString) boost(n algebra.Node) (algebra.Node, error) {
 	t, _ := q.take(tokenBoost)
 	return q.boostedBy(n, t.text)
@@ -403,15 +403,15 @@ func (q *queryString) boostedBy(n algebra.Node, power string) (algebra.Node, err
 	}
 	x, err := strconv.ParseFloat(power, 32)
 	if err != nil {
-		return nil, q.errorf("^ wants a number")
+		return nil, q.errorf("^ requires a number")
 	}
 	return boosted(n, float64(float32(x))), nil
 }
 
-// over makes a node of one for each field; nil when lower gives nil for all.
+// over combines the nodes of the fields. It returns nil if lower returns nil for all.
 func (q *queryString) over(in searched, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
 	if in.exists {
-		return algebra.None{}, nil // _exists_ is no field
+		return algebra.None{}, nil // _exists_ is not a field.
 	}
 	var nodes []algebra.Node
 	for _, w := range in.fields {
@@ -427,7 +427,7 @@ func (q *queryString) over(in searched, lower func(f algebra.Field) (algebra.Nod
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, nil // the words ask for nothing
+		return nil, nil // The words are ignored.
 	}
 	return disMax(nodes, q.tie), nil
 }

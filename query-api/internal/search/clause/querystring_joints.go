@@ -2,7 +2,7 @@ package clause
 
 import "muster/query-api/internal/search/algebra"
 
-// occurrence says how a part of a query counts.
+// occurrence is how a clause of a query counts (BooleanClause.Occur).
 type occurrence int
 
 const (
@@ -16,7 +16,7 @@ type part struct {
 	occur occurrence
 }
 
-// joint is what stands before a clause.
+// joint is what precedes a clause: operators.
 type joint struct {
 	and, or  bool
 	modifier occurrence // of + and -
@@ -34,7 +34,7 @@ func (q *queryString) joint(first bool) (j joint) {
 	return j
 }
 
-// before says how the clause in front of a joint counts, which counts like occur without it.
+// before returns how the clause before a joint counts. Without the joint it counts like occur.
 func (q *queryString) before(j joint, occur occurrence) occurrence {
 	switch {
 	case occur == mustNot:
@@ -47,7 +47,7 @@ func (q *queryString) before(j joint, occur occurrence) occurrence {
 	return occur
 }
 
-// behind says how the clause after a joint counts.
+// behind returns how the clause after a joint counts.
 func (q *queryString) behind(j joint) occurrence {
 	switch {
 	case j.modifier == mustNot:

@@ -6,7 +6,7 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// text is a word, or a row of bare words.
+// text lowers a word, or a row of bare words.
 func (q *queryString) text(in searched, text string) (algebra.Node, error) {
 	if in.exists {
 		return q.existing(text)
@@ -15,12 +15,12 @@ func (q *queryString) text(in searched, text string) (algebra.Node, error) {
 		return q.comparison(in, text[0], text[1:])
 	}
 	if in.date && len(text) > 1 && q.zone != "" {
-		return q.bounded(in, text, text, [2]bool{true, true}) // the day in that zone
+		return q.bounded(in, text, text, [2]bool{true, true}) // the day in the zone
 	}
 	return q.words(in.fields, text)
 }
 
-// existing is for who has a field.
+// existing lowers _exists_:name.
 func (q *queryString) existing(name string) (algebra.Node, error) {
 	list, err := q.l.existing(q.at, name)
 	if err != nil {
@@ -41,7 +41,7 @@ func (q *queryString) anyOf(fields []weighted) algebra.Node {
 	return algebra.Constant{Node: algebra.Bool{Should: nodes, Minimum: 1}, Score: 1}
 }
 
-// words lowers a row of words as the type says; nil where there are no tokens.
+// words lowers a row of words by the type of the query. It returns nil if there are no tokens.
 func (q *queryString) words(fields []weighted, text string) (algebra.Node, error) {
 	m := q.m
 	m.all = q.and
@@ -57,7 +57,7 @@ func (q *queryString) words(fields []weighted, text string) (algebra.Node, error
 		case "phrase":
 			return q.l.phrase(f, q.at, text, m, false)
 		case "phrase_prefix":
-			m.expansions = defaultExpansions // fuzzy_max_expansions is for fuzzy words
+			m.expansions = defaultExpansions // fuzzy_max_expansions applies to fuzzy words only.
 			return q.l.phrase(f, q.at, text, m, true)
 		case "bool_prefix":
 			return q.l.boolPrefix(f, q.at, text, m)
@@ -67,14 +67,14 @@ func (q *queryString) words(fields []weighted, text string) (algebra.Node, error
 	})
 }
 
-// phrase is "words"~slop.
+// phrase lowers "words"~slop.
 func (q *queryString) phrase(in searched, text, slop string) (algebra.Node, error) {
 	if in.exists {
 		return q.existing(text)
 	}
 	m := q.m
 	m.analyzer = q.quoteAnalyzer
-	if x, ok := javaFloat(slop, 32); ok { // Lucene ignores what is no number
+	if x, ok := javaFloat(slop, 32); ok { // Lucene ignores an invalid number.
 		m.slop = int(min(max(x, 0), maxSlop))
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
@@ -86,7 +86,7 @@ func (q *queryString) phrase(in searched, text, slop string) (algebra.Node, erro
 	})
 }
 
-// fuzzy is word~ or word~1.
+// fuzzy lowers word~ or word~1.
 func (q *queryString) fuzzy(in searched, text, edits string) (algebra.Node, error) {
 	m := q.m
 	m.fuzzy.given = true
@@ -96,28 +96,28 @@ func (q *queryString) fuzzy(in searched, text, edits string) (algebra.Node, erro
 	case edits != "":
 		x, ok := javaFloat(edits, 32)
 		if !ok {
-			return nil, q.errorf("~ wants a number of edits, not %s", quote(edits))
+			return nil, q.errorf("~ requires a number of edits, not %s", quote(edits))
 		}
 		m.fuzzy = fuzziness{given: true, edits: int(min(max(x, 0), 2))}
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() {
-			return nil, q.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+			return nil, q.errorf("can only use fuzzy queries on text fields, not on %s", f.Name())
 		}
 		if f.Identity {
 			return algebra.None{}, nil
 		}
-		return q.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
+		return q.l.leaf(f, fuzzyTerm(f, normalized(f, text, m.analyzer), m)), nil
 	})
 }
 
-// star is for who has any of the fields.
+// star lowers a single *: any of the fields exists.
 func (q *queryString) star(in searched) algebra.Node {
 	switch {
 	case in.everything:
 		return algebra.All{}
 	case in.exists:
-		return algebra.None{} // no field is named so
+		return algebra.None{} // unknown field
 	case in.named:
 		return q.anyOf(in.fields)
 	}
@@ -128,41 +128,45 @@ func (q *queryString) star(in searched) algebra.Node {
 	return disMax(nodes, q.tie)
 }
 
-// wildcard is a word with * or ?; on analysed fields it is in lower case.
+// wildcard lowers a word with * or ?, in lower case on analyzed fields.
 func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 	if !q.leading && (text[0] == '*' || text[0] == '?') {
 		return nil, q.errorf("'*' or '?' not allowed as first character in %s", quote(text))
 	}
-	beginning, isPrefix := unfinished(text)
+	beginning, isPrefix := prefixOf(text)
 	beginning, err := q.unescape(beginning)
 	if err != nil {
 		return nil, err
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() || f.Identity && isPrefix {
-			return nil, q.errorf("can only use wildcard queries on texts: %s is none", f.Name())
+			return nil, q.errorf("can only use wildcard queries on text fields, not on %s", f.Name())
 		}
-		if isPrefix && f.IsText() && q.analyseWildcards {
-			return q.l.analysedPrefix(f, q.at, beginning, q.m.analyzer, q.and, q.rewrite)
+		if isPrefix && f.IsText() && q.analyzeWildcards {
+			return q.l.analyzedPrefix(f, q.at, beginning, q.m.analyzer, q.and, q.rewrite)
 		}
 		if isPrefix {
 			body := beginning
 			if f.IsText() {
-				body = normalised(f, body, q.m.analyzer)
+				body = normalized(f, body, q.m.analyzer)
 			}
 			return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: body})), nil
 		}
-		analyzer := "" // a named one is for analysed fields, and for whole values only where patterns are analysed
-		if f.IsText() || q.analyseWildcards {
+		// A named analyzer applies to analyzed fields, and to whole values only if patterns are analyzed.
+		analyzer := ""
+		if f.IsText() || q.analyzeWildcards {
 			analyzer = q.m.analyzer
 		}
-		return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, analyzer)})), nil
+		return q.l.leaf(f,
+			q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalized(f, text, analyzer)})), nil
 	})
 }
 
-// analysedPrefix is an unfinished word that is analysed, as all of whose tokens but the last are finished; nil where there are none.
-func (l *lowering) analysedPrefix(f algebra.Field, at value, text, analyzer string, and bool, rewrite rewriting) (algebra.Node, error) {
-	tokens, err := l.analyse(at, text, analyzer)
+// analyzedPrefix lowers a prefix that is analyzed: all tokens but the last are complete. It returns nil if there are
+// none.
+func (l *lowering) analyzedPrefix(f algebra.Field, at value, text, analyzer string, and bool,
+	rewrite rewriting) (algebra.Node, error) {
+	tokens, err := l.analyze(at, text, analyzer)
 	if err != nil || len(tokens) == 0 {
 		return nil, err
 	}
@@ -181,14 +185,13 @@ func (l *lowering) analysedPrefix(f algebra.Field, at value, text, analyzer stri
 	return algebra.Bool{Should: nodes, Minimum: 1}, nil
 }
 
-// regexp is /expression/; on analysed fields all of it is in lower case, \W
-// included.
+// regexp lowers /expression/. On analyzed fields all of it is in lower case, including \W.
 func (q *queryString) regexp(in searched, text string) (algebra.Node, error) {
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() {
-			return nil, q.errorf("can only use regexp queries on texts: %s is none", f.Name())
+			return nil, q.errorf("can only use regexp queries on text fields, not on %s", f.Name())
 		}
-		m, err := regexpNode(f, q.at, normalised(f, text, q.m.analyzer), "ALL", false, q.rewrite)
+		m, err := regexpNode(f, q.at, normalized(f, text, q.m.analyzer), "ALL", false, q.rewrite)
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +199,7 @@ func (q *queryString) regexp(in searched, text string) (algebra.Node, error) {
 	})
 }
 
-// span is [a TO b].
+// span lowers [a TO b].
 func (q *queryString) span(in searched, t queryToken) (algebra.Node, error) {
 	var ends [2]string
 	for i, end := range t.ends {
@@ -208,7 +211,7 @@ func (q *queryString) span(in searched, t queryToken) (algebra.Node, error) {
 	return q.bounded(in, ends[0], ends[1], t.included)
 }
 
-// comparison is >=10 and the like.
+// comparison lowers >=10 and the like.
 func (q *queryString) comparison(in searched, operator byte, text string) (algebra.Node, error) {
 	inclusive := len(text) > 1 && text[0] == '='
 	if inclusive {
@@ -228,7 +231,7 @@ func (q *queryString) bounded(in searched, low, high string, included [2]bool) (
 				return nil
 			}
 			if f.IsString() {
-				text = normalised(f, text, q.m.analyzer)
+				text = normalized(f, text, q.m.analyzer)
 			}
 			return &value{place: q.at.place, kind: '"', text: text}
 		}

@@ -18,7 +18,7 @@ type tokenKind int
 const (
 	tokenEnd tokenKind = iota
 	tokenTerm
-	tokenBare // an operator with a space behind it is a word
+	tokenBare // an operator before a space is a word
 	tokenStar
 	tokenWildcard
 	tokenRegexp
@@ -36,17 +36,17 @@ const (
 	tokenColon
 )
 
-// queryToken is a token of Lucene's query syntax. text is what was written, its
-// escapes included, without quotes, slashes, ~ and ^.
+// queryToken is a token of Lucene's query syntax. text is as written, including escapes, without quotes, slashes, ~
+// and ^.
 type queryToken struct {
 	kind     tokenKind
 	text     string
-	ends     [2]string // of a range
+	ends     [2]string // bounds of a range
 	included [2]bool
 }
 
-// queryTokens splits a query as Lucene's lexer does, where the longest token
-// wins: "AND+a" is a word. problem says why it cannot be read.
+// queryTokens splits a query as Lucene's lexer does: the longest token wins, so that "AND+a" is a word. problem
+// describes a syntax error.
 func queryTokens(s string) (tokens []queryToken, problem string) {
 	for {
 		if s = strings.TrimLeft(s, querySpace); s == "" {
@@ -61,7 +61,7 @@ func queryTokens(s string) (tokens []queryToken, problem string) {
 	}
 }
 
-// nextToken reads the token that begins a text, and its length.
+// nextToken returns the first token of a text and its length.
 func nextToken(s string) (t queryToken, n int, problem string) {
 	switch s[0] {
 	case '(':
@@ -109,7 +109,7 @@ func nextToken(s string) (t queryToken, n int, problem string) {
 		return queryToken{kind: tokenRegexp, text: s[1:end]}, end + 1, ""
 	case '^':
 		if n = decimal(s[1:]); n == 0 {
-			return t, 0, "^ wants a number"
+			return t, 0, "^ requires a number"
 		}
 		return queryToken{kind: tokenBoost, text: s[1 : 1+n]}, 1 + n, ""
 	case '~':
@@ -120,12 +120,12 @@ func nextToken(s string) (t queryToken, n int, problem string) {
 	case '[', '{':
 		return rangeToken(s)
 	case ']', '}':
-		return t, 0, quote(s[:1]) + " is not expected"
+		return t, 0, "unexpected " + quote(s[:1])
 	}
 	return wordToken(s)
 }
 
-// decimal is the length of a number such as 1 or 0.5, 0 when there is none.
+// decimal returns the length of a number such as 1 or 0.5, or 0.
 func decimal(s string) int {
 	count := func(i int) int {
 		j := i
@@ -144,7 +144,7 @@ func decimal(s string) int {
 	return n
 }
 
-// rangeToken reads [a TO b], with { and } for ends that do not count.
+// rangeToken parses [a TO b], with { and } for exclusive bounds.
 func rangeToken(s string) (t queryToken, n int, problem string) {
 	t.kind = tokenRange
 	var words []string
@@ -176,7 +176,7 @@ func rangeToken(s string) (t queryToken, n int, problem string) {
 	}
 }
 
-// wordToken reads a word, a word with wildcards, or an operator that is a word.
+// wordToken parses a word, a word with wildcards, or an operator that is a word.
 func wordToken(s string) (t queryToken, n int, problem string) {
 	t.kind = tokenTerm
 	for n < len(s) {
@@ -210,7 +210,7 @@ func wordToken(s string) (t queryToken, n int, problem string) {
 	return t, n, ""
 }
 
-// escaped makes words of what would be operators, but for AND, OR and NOT.
+// escaped escapes operators, except AND, OR and NOT.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -222,8 +222,8 @@ func escaped(s string) string {
 	return b.String()
 }
 
-// unfinished is the beginning of a word with nothing but a * behind it, its escapes included.
-func unfinished(s string) (beginning string, ok bool) {
+// prefixOf returns a word whose only wildcard is a final *, without it and with its escapes.
+func prefixOf(s string) (beginning string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '\\':
@@ -237,7 +237,7 @@ func unfinished(s string) (beginning string, ok bool) {
 
 // unescaped resolves \x and \u0078.
 func unescaped(s string) (text, problem string) {
-	var units []uint16 // \u names halves of characters
+	var units []uint16 // \u is a UTF-16 code unit
 	for s != "" {
 		escape := s[0] == '\\' && len(s) > 1
 		if escape {
@@ -245,11 +245,11 @@ func unescaped(s string) (text, problem string) {
 		}
 		if escape && s[0] == 'u' {
 			if len(s) < 5 {
-				return "", "a \\u wants four digits"
+				return "", "\\u requires four digits"
 			}
 			x, err := strconv.ParseUint(s[1:5], 16, 16)
 			if err != nil {
-				return "", "a \\u wants four digits"
+				return "", "\\u requires four digits"
 			}
 			units = append(units, uint16(x))
 			s = s[5:]

@@ -9,7 +9,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// bounds are the ends of a range as they were given; nil: none.
+// bounds are the bounds of a range as given; nil: none.
 type bounds struct {
 	lower, upper                 *value
 	lowerIncluded, upperIncluded bool
@@ -26,13 +26,13 @@ func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if a.err != nil {
 			return nil, a.err
 		}
-		if f.Type != readmodel.SearchDate { // for which neither means anything; the zone has to be one
+		if f.Type != readmodel.SearchDate { // Neither has an effect, but the zone must be valid.
 			if err := new(dateReader).inZone(a.at, zone); err != nil {
 				return nil, err
 			}
 		}
 		if at, ok := a.get("relation"); ok {
-			// Of single values all three mean the same.
+			// All three are the same for single values.
 			if a.choice("relation", "", "intersects", "within", "contains", "disjoint") == "disjoint" {
 				return nil, at.errorf("[range] query does not support relation [disjoint]: put the range into must_not of a bool")
 			}
@@ -48,8 +48,8 @@ func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	})
 }
 
-// bounds reads the ends in the order in which they are written: of several on one side the last one counts, and null
-// takes those before it away.
+// bounds reads the bounds in the order in which they are written: of several on one side the last one counts, and
+// null removes those before it.
 func (a *args) bounds() (bounds, error) {
 	b := bounds{lowerIncluded: true, upperIncluded: true}
 	for i := range a.at.members {
@@ -122,11 +122,12 @@ func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone str
 		if err := d.inZone(at, zone); err != nil {
 			return nil, err
 		}
-		return l.dateRange(f, at, d, dateBounds{lower: lower, upper: upper, lowerIncluded: b.lowerIncluded, upperIncluded: b.upperIncluded})
+		return l.dateRange(f, at, d, dateBounds{lower: lower, upper: upper, lowerIncluded: b.lowerIncluded,
+			upperIncluded: b.upperIncluded})
 	}
 }
 
-// booleanRange finds the terms F < T that lie in the range.
+// booleanRange returns the terms F < T in the range.
 func (l *lowering) booleanRange(f algebra.Field, at value, b bounds, lower, upper *string) (algebra.Node, error) {
 	low, high := "", "U"
 	var err error
@@ -152,7 +153,7 @@ func (l *lowering) booleanRange(f algebra.Field, at value, b bounds, lower, uppe
 	return l.leaf(f, set), nil
 }
 
-// longRange rounds bounds with a fraction to the integers inside.
+// longRange rounds fractional bounds to the integers inside.
 func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *string) (algebra.Node, error) {
 	r := algebra.Range{Field: f, Min: readmodel.SearchMissing + 1, Max: math.MaxInt64}
 	read := func(text string) (float64, int64, bool, error) {
@@ -162,7 +163,7 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return 0, 0, false, at.errorf("%s is no number", quote(text))
+			return 0, 0, false, at.errorf("%s is not a number", quote(text))
 		}
 		return x, 0, false, nil
 	}
@@ -202,15 +203,14 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 	return l.leaf(f, r), nil
 }
 
-// dateBounds are the ends of a range of dates as texts.
+// dateBounds are the bounds of a range of dates as texts.
 type dateBounds struct {
 	lower, upper                 *string
 	lowerIncluded, upperIncluded bool
 }
 
-// dateRange reads the bounds of dates: an end that is not included begins
-// after the last instant that its text means (lower), or ends before the first
-// (upper).
+// dateRange parses the bounds of dates. An exclusive bound starts after the last instant of its text (lower), or ends
+// before the first (upper).
 func (l *lowering) dateRange(f algebra.Field, at value, d dateReader, b dateBounds) (algebra.Node, error) {
 	r := algebra.Range{Field: f, Min: readmodel.SearchMissing + 1, Max: math.MaxInt64}
 	if b.lower != nil {

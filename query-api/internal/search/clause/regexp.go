@@ -13,7 +13,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		at := a.must("value")
 		flags := a.text("flags", "ALL")
 		insensitive := a.flag("case_insensitive", false)
-		a.integer("max_determinized_states", 10_000, 0, 1<<30) // nothing is determinized here
+		a.integer("max_determinized_states", 10_000, 0, 1<<30) // no effect: nothing is determinized here
 		rewrite := a.rewrite("rewrite")
 		boost := a.boost()
 		if a.err != nil {
@@ -24,7 +24,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			return nil, err
 		}
 		if !f.IsString() {
-			return nil, at.errorf("can only use regexp queries on texts: %s is none", f.Name())
+			return nil, at.errorf("can only use regexp queries on text fields, not on %s", f.Name())
 		}
 		n, err := regexpNode(f, at, text, flags, insensitive, rewrite)
 		if err != nil {
@@ -34,8 +34,9 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	})
 }
 
-// regexpNode reads a regular expression of Lucene's, which matches whole terms.
-func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool, rewrite rewriting) (algebra.Node, error) {
+// regexpNode parses a Lucene regular expression, which matches whole terms.
+func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
+	rewrite rewriting) (algebra.Node, error) {
 	if utf8.RuneCountInString(text) > MaxRegexp {
 		return nil, at.errorf("the length of regex [%d] exceeds %d", utf8.RuneCountInString(text), MaxRegexp)
 	}
@@ -56,17 +57,19 @@ func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool,
 			o.Complement = true
 		case "NONE", "":
 		default:
-			return nil, at.errorf("unknown regexp flag [%s]: known are ALL, ANYSTRING, COMPLEMENT, EMPTY, INTERSECTION, INTERVAL, NONE", strings.ReplaceAll(quote(flag), `"`, ""))
+			return nil, at.errorf("unknown regexp flag [%s]: known are ALL, ANYSTRING, COMPLEMENT, EMPTY, "+
+				"INTERSECTION, INTERVAL, NONE", strings.ReplaceAll(quote(flag), `"`, ""))
 		}
 	}
 	if text == "" {
-		return algebra.None{}, nil // only an empty term, and there is none
+		return algebra.None{}, nil // matches only the empty term, which does not exist
 	}
 	x, problem := termregexp.Parse(text, o)
 	if problem != "" {
-		return nil, at.errorf("the regular expression cannot be read: %s", problem)
+		return nil, at.errorf("invalid regular expression: %s", problem)
 	}
-	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive, Flags: strings.ToUpper(flags)}
+	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive,
+		Flags: strings.ToUpper(flags)}
 	var exact bool
 	if n.Expression, exact = x.RE2(); !exact {
 		n.Regexp = x

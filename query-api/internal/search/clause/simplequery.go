@@ -16,9 +16,9 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	p.m.analyzer = a.analyzer("analyzer")
 	p.m.lenient = a.flag("lenient", !hasFields || allFields(fields))
 	p.quoteSuffix = a.text("quote_field_suffix", "")
-	p.analyseWildcards = a.flag("analyze_wildcard", false)
+	p.analyzeWildcards = a.flag("analyze_wildcard", false)
 	a.noSynonyms()
-	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
+	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalyzed)
 	p.m.expansions = a.expansions("fuzzy_max_expansions")
 	p.m.transpositions = a.flag("fuzzy_transpositions", true)
 	flags, hasFlags := a.get("flags")
@@ -31,8 +31,8 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > MaxAnalysed {
-		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	if len(text) > MaxAnalyzed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)
 	}
 	if p.flags = allFlags; hasFlags {
 		if p.flags, err = simpleFlags(flags); err != nil {
@@ -46,7 +46,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 		return nil, err
 	}
 	p.rest = text
-	var n algebra.Node = algebra.All{} // Lucene looks for * before it reads operators
+	var n algebra.Node = algebra.All{} // Lucene handles * before operators.
 	if strings.TrimFunc(text, func(r rune) bool { return r <= ' ' }) != "*" {
 		n, err = p.parse(0)
 	}
@@ -67,7 +67,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 				if n, err = boolean(b); err != nil {
 					return nil, err
 				}
-			case least > 0: // of no optional clauses
+			case least > 0: // no optional clauses
 				n = algebra.None{}
 			}
 		}
@@ -75,8 +75,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	return boosted(n, boost), nil
 }
 
-// simpleQuery reads the language of Lucene's simple query parser, in which
-// nothing is an error.
+// simpleQuery parses the syntax of Lucene's simple query parser, which has no errors.
 type simpleQuery struct {
 	l      *lowering
 	at     value
@@ -85,17 +84,16 @@ type simpleQuery struct {
 	flags  int
 	fields []weighted
 	rest   string
-	// quoteSuffix names the subfields that phrases are searched in.
+	// quoteSuffix is the suffix of the fields for phrases.
 	quoteSuffix string
-	// analyseWildcards: an unfinished word is analysed as other words are.
-	analyseWildcards bool
+	// analyzeWildcards reports whether prefixes are analyzed as other words are.
+	analyzeWildcards bool
 }
 
-// allFlags switches all operators on.
+// allFlags enables all operators.
 const allFlags = -1
 
-// simpleFlag is the bit of an operator, with which it is named where flags are
-// a number; 0 when there is no such operator.
+// simpleFlag returns the bit of an operator in numeric flags, or 0 if there is no such operator.
 func simpleFlag(name string) int {
 	switch name {
 	case "AND":
@@ -122,8 +120,8 @@ func simpleFlag(name string) int {
 	return 0
 }
 
-// simpleFlags reads the operators that are switched on: names with | between
-// them, of which ALL and NONE end the list, or the sum of their bits.
+// simpleFlags parses the enabled operators: names separated by |, of which ALL and NONE end the list, or the sum of
+// their bits.
 func simpleFlags(v value) (int, error) {
 	if v.kind == '0' {
 		n, err := strconv.ParseFloat(v.text, 64)
@@ -147,17 +145,18 @@ func simpleFlags(v value) (int, error) {
 		case name == "NONE":
 			return 0, nil
 		case bit == 0 && name != "":
-			return 0, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(name))
+			return 0, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, "+
+				"ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(name))
 		}
 		sum |= bit
 	}
 	return sum, nil
 }
 
-// has says that an operator is switched on.
+// has reports whether an operator is enabled.
 func (p *simpleQuery) has(flag string) bool { return p.flags&simpleFlag(flag) != 0 }
 
-// operation joins what follows to what came before.
+// operation is how a clause is combined with the ones before it.
 type operation int
 
 const (
@@ -166,7 +165,7 @@ const (
 	bothOf
 )
 
-// simpleState is the work on one group.
+// simpleState is the state of parsing one group.
 type simpleState struct {
 	top               algebra.Node
 	current, previous operation
@@ -185,7 +184,7 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 	}
 	over := func(n int) {
 		p.rest = p.rest[n:]
-		s.not = 0 // nothing may stand between - and what it excludes
+		s.not = 0 // - must be directly before what it excludes.
 	}
 	for p.rest != "" {
 		var branch algebra.Node
@@ -194,7 +193,7 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 		case c == '(' && p.has("PRECEDENCE"):
 			end := p.closing()
 			if end < 0 {
-				// Each is a clause, though it asks for nothing: the rest of the text was looked through for its end.
+				// Each counts as a clause, though it is ignored: the rest of the text was scanned for its end.
 				if err := p.l.count(p.at, 1); err != nil {
 					return nil, err
 				}
@@ -247,8 +246,7 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 	return s.top, nil
 }
 
-// closing is the place of the ) of a group that begins here, -1 when there is
-// none.
+// closing returns the position of the ) of a group that starts here, or -1.
 func (p *simpleQuery) closing() int {
 	depth := 0
 	for i := 0; i < len(p.rest); i++ {
@@ -266,7 +264,7 @@ func (p *simpleQuery) closing() int {
 	return -1
 }
 
-// ends says that a word ends before a character.
+// ends reports whether a word ends before a character.
 func (p *simpleQuery) ends(r rune) bool {
 	switch r {
 	case ' ', '\t', '\n', '\r':
@@ -283,8 +281,7 @@ func (p *simpleQuery) ends(r rune) bool {
 	return false
 }
 
-// tilde reads what stands behind ~, up to the end of the word: a number, 2 when
-// there is nothing, 0 when it is none.
+// tilde parses what follows ~, up to the end of the word: a number, 2 if nothing follows, 0 if it is not a number.
 func (p *simpleQuery) tilde() int {
 	p.rest = p.rest[1:]
 	end := strings.IndexFunc(p.rest, p.ends)
@@ -303,7 +300,7 @@ func (p *simpleQuery) tilde() int {
 	return min(max(0, int(n)), maxSlop)
 }
 
-// join adds a branch to the tree: a change of the operator makes a new level.
+// join adds a branch to the tree. A change of the operator starts a new level.
 func (s *simpleState) join(branch algebra.Node, and bool) {
 	negated := s.not%2 == 1
 	s.not = 0
@@ -333,7 +330,7 @@ func (s *simpleState) join(branch algebra.Node, and bool) {
 	s.top, s.previous, s.current = level, s.current, noOperation
 }
 
-// phrase reads "words"~slop. Without a closing quote it is a word.
+// phrase parses "words"~slop. Without a closing quote it is a word.
 func (p *simpleQuery) phrase() (algebra.Node, error) {
 	var b strings.Builder
 	i := 1
@@ -353,7 +350,7 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 		if p.rest != "~" {
 			m.slop = p.tilde()
 		}
-		p.rest = p.rest[min(1, len(p.rest)):] // Lucene goes over the character that ends the number
+		p.rest = p.rest[min(1, len(p.rest)):] // Lucene skips the character after the number.
 	}
 	any := false
 	n, err := p.over(0, func(f algebra.Field) (algebra.Node, error) {
@@ -371,7 +368,7 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 	return n, nil
 }
 
-// token reads a word, with * behind it a prefix, with ~n a fuzzy word.
+// token parses a word, a prefix with a final *, or a fuzzy word with ~n.
 func (p *simpleQuery) token() (algebra.Node, error) {
 	var b strings.Builder
 	star, escaped := false, false
@@ -409,9 +406,9 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 				return algebra.None{}, nil
 			}
 			if f.Identity || !f.IsString() {
-				return nil, p.at.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+				return nil, p.at.errorf("can only use fuzzy queries on text fields, not on %s", f.Name())
 			}
-			return p.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
+			return p.l.leaf(f, fuzzyTerm(f, normalized(f, text, m.analyzer), m)), nil
 		})
 	case star && len(text) > 1 && p.has("PREFIX"):
 		prefix := strings.TrimSuffix(text, "*")
@@ -419,16 +416,16 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if f.Identity && p.m.lenient {
 				return algebra.None{}, nil
 			}
-			if p.analyseWildcards && (f.Identity || !f.IsString()) {
-				return algebra.None{}, nil // Elasticsearch looks among its terms, of which none is a text
+			if p.analyzeWildcards && (f.Identity || !f.IsString()) {
+				return algebra.None{}, nil // Elasticsearch searches its terms, none of which is a string.
 			}
 			if f.Identity || !f.IsString() {
-				return nil, p.at.errorf("can only use prefix queries on texts: %s is none", f.Name())
+				return nil, p.at.errorf("can only use prefix queries on text fields, not on %s", f.Name())
 			}
-			if p.analyseWildcards && (f.IsText() || p.m.analyzer != "") {
-				return p.l.analysedPrefix(f, p.at, prefix, p.m.analyzer, p.and, rewriting{})
+			if p.analyzeWildcards && (f.IsText() || p.m.analyzer != "") {
+				return p.l.analyzedPrefix(f, p.at, prefix, p.m.analyzer, p.and, rewriting{})
 			}
-			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalised(f, prefix, p.m.analyzer)}), nil
+			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalized(f, prefix, p.m.analyzer)}), nil
 		})
 	}
 	m := p.m
@@ -443,7 +440,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 		return p.l.match(f, p.at, text, m)
 	})
 	if err != nil || !any {
-		return nil, err // a word without a letter asks for nothing
+		return nil, err // A word without letters is ignored.
 	}
 	return n, nil
 }

@@ -12,15 +12,14 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// maxSorts bounds the keys of a sort.
+// maxSorts is the maximum number of sort keys.
 const maxSorts = 16
 
 func sortParameters() []Parameter {
 	return parameters("order", "missing", "mode", "nested", "unmapped_type", "numeric_type")
 }
 
-// Sorts reads the sort of a request; path is where it stands. Nothing means by
-// score.
+// Sorts parses the sort of a request at path. The default is by score.
 func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 	byScore := []planner.Sort{{Kind: planner.SortScore, Descending: true}}
 	if len(text) == 0 {
@@ -48,7 +47,7 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 	if !given {
 		return byScore, nil
 	}
-	// Nobody is equal to another as a document: what follows decides nothing.
+	// No two documents are equal by _doc: the keys after it have no effect.
 	if i := slices.IndexFunc(out, func(s planner.Sort) bool { return s.Kind == planner.SortDocument }); i >= 0 {
 		return out[:i+1], nil
 	}
@@ -58,8 +57,8 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 	return out, nil
 }
 
-// sorts reads a list of keys, or an object of them. Those that decide nothing are left out; given says that there
-// are any.
+// sorts parses an array of keys, or an object of them. Keys without effect are dropped; given reports whether there
+// are any keys.
 func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 	if v.kind != '[' {
 		v = value{place: v.place, kind: '[', items: []value{v}}
@@ -75,7 +74,8 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 		case '{':
 			list = item.members
 		default:
-			return nil, false, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": \"desc\"}}, not %s", item.what())
+			return nil, false, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": "+
+				"\"desc\"}}, not %s", item.what())
 		}
 		for _, m := range list {
 			s, unmapped, err := l.sort(m)
@@ -83,7 +83,7 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 				return nil, false, err
 			}
 			given = true
-			if !unmapped { // all lack it, and are equal
+			if !unmapped { // All documents lack it and are equal.
 				out = append(out, s)
 			}
 		}
@@ -91,13 +91,13 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 	return out, given, nil
 }
 
-// unmappedTypes are the types of fields that can be sorted by: of texts, of floating point numbers, and of integers.
+// unmappedTypes returns the sortable types of fields: strings, floating-point numbers and integers.
 func unmappedTypes() (texts, floats, integers []string) {
 	return []string{"keyword", "ip"}, []string{"double", "float", "half_float"},
 		[]string{"long", "integer", "short", "byte", "unsigned_long", "date", "date_nanos", "boolean"}
 }
 
-// unmapped stands in for a field that does not exist, where a sort says of which type it would be.
+// unmapped reads unmapped_type, which replaces the type of an unknown field.
 func (a *args) unmapped(s *planner.Sort) bool {
 	at, ok := a.get("unmapped_type")
 	if !ok {
@@ -114,7 +114,7 @@ func (a *args) unmapped(s *planner.Sort) bool {
 	return true
 }
 
-// numericType reads what numbers are compared as.
+// numericType reads numeric_type.
 func (a *args) numericType(s *planner.Sort) {
 	at, ok := a.get("numeric_type")
 	switch kind := a.choice("numeric_type", "", "long", "double", "date", "date_nanos"); {
@@ -122,13 +122,13 @@ func (a *args) numericType(s *planner.Sort) {
 	case s.Field.IsString():
 		a.fail(at.errorf("[numeric_type] option cannot be set on a non-numeric field: %s is a text", s.Field.Name()))
 	case kind == "date_nanos":
-		a.fail(at.errorf("dates are kept in milliseconds: use date"))
+		a.fail(at.errorf("dates have milliseconds: use date"))
 	default:
 		s.Double = kind == "double"
 	}
 }
 
-// sort reads a key. One of a field that does not exist is unmapped, where the caller says of which type it would be.
+// sort parses a key. unmapped reports whether its field is unknown and has an unmapped_type.
 func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	body := m.value
 	if body.kind == '"' {
@@ -136,7 +136,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	}
 	for _, p := range body.members {
 		if p.kind == 'n' && p.name != "missing" {
-			return s, false, p.errorf("must not be null: leave it out")
+			return s, false, p.errorf("must not be null: omit it")
 		}
 	}
 	a := arguments(body, sortParameters())
@@ -170,7 +170,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 		return s, unmapped, a.done()
 	}
 	if at, ok := a.get("format"); ok {
-		a.fail(at.errorf("sort values are not shown: leave it out"))
+		a.fail(at.errorf("sort values are not returned: omit it"))
 	}
 	a.numericType(&s)
 	mode := "min"
@@ -179,7 +179,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	}
 	s.Mode = algebra.ScoreMode(a.choice("mode", mode, "min", "max", "sum", "avg", "median"))
 	if s.Field.IsString() && s.Mode != algebra.ScoreMin && s.Mode != algebra.ScoreMax {
-		a.fail(body.errorf("sort mode %s is for numbers and dates: a text has min and max", s.Mode))
+		a.fail(body.errorf("sort mode %s is for numbers and dates: text fields support min and max", s.Mode))
 	}
 	if at, ok := a.get("missing"); ok {
 		if err := l.missing(&s, at); err != nil {
@@ -188,7 +188,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	}
 	if at, ok := a.get("nested"); ok && a.err == nil {
 		if l.elements {
-			return s, false, at.errorf("is for people: elements have no elements of their own")
+			return s, false, at.errorf("is for people only: elements have no nested elements")
 		}
 		if err := l.sortNested(&s, at, unmapped); err != nil {
 			return s, false, err
@@ -197,14 +197,14 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	return s, unmapped, a.done()
 }
 
-// cutOrder takes apart the form field:order, which is that of addresses and not of bodies.
+// cutOrder splits the form field:order of URI searches, which request bodies do not support.
 func cutOrder(name string) (field, order string, ok bool) {
 	field, order, ok = strings.Cut(name, ":")
 	order = strings.ToLower(order)
 	return field, order, ok && (order == "asc" || order == "desc")
 }
 
-// missing reads where people without a value come.
+// missing reads where people without a value are sorted.
 func (l *lowering) missing(s *planner.Sort, at value) error {
 	if at.kind == 'n' {
 		return nil
@@ -233,8 +233,9 @@ func (l *lowering) missing(s *planner.Sort, at value) error {
 		return nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if x, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && at.kind == '0' && !errors.Is(err, strconv.ErrRange) {
-		n, err = int64(min(max(x, math.MinInt64), 1<<63-1024)), nil // cut off after the point
+	if x, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && at.kind == '0' &&
+		!errors.Is(err, strconv.ErrRange) {
+		n, err = int64(min(max(x, math.MinInt64), 1<<63-1024)), nil // truncated
 		if x >= 1<<63 {
 			n = math.MaxInt64
 		}
@@ -247,7 +248,7 @@ func (l *lowering) missing(s *planner.Sort, at value) error {
 	return nil
 }
 
-// sortNested reads which elements count. Those of a path that is not known are as little there as an unmapped field.
+// sortNested reads which nested documents count. Those of an unknown path are missing, like an unmapped field.
 func (l *lowering) sortNested(s *planner.Sort, at value, unmapped bool) error {
 	a := arguments(at, parameters("path", "filter", "max_children"))
 	path := a.must("path")
@@ -257,7 +258,7 @@ func (l *lowering) sortNested(s *planner.Sort, at value, unmapped bool) error {
 		s.Children = &most
 	}
 	if at, ok := a.get("nested"); ok {
-		a.fail(at.errorf("no list is inside of another"))
+		a.fail(at.errorf("nested paths are not inside each other"))
 	}
 	if err := a.done(); err != nil {
 		return err
@@ -269,7 +270,7 @@ func (l *lowering) sortNested(s *planner.Sort, at value, unmapped bool) error {
 		return err
 	}
 	if s.Field.Nested != path.text && !unmapped {
-		return path.errorf("%s is not inside of %s", s.Field.Name(), path.text)
+		return path.errorf("%s is not inside %s", s.Field.Name(), path.text)
 	}
 	if !filtered {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// Clause is a line of the table of clauses.
+// Clause is a row of the table of clauses.
 type Clause struct {
 	Name       string
 	Parameters []Parameter
-	// Notes is where the clause differs from Elasticsearch; empty: nowhere known.
+	// Notes are the known differences from Elasticsearch.
 	Notes string
-	// Without are parameters of Elasticsearch's clause that are refused; _name is everywhere.
+	// Without are unsupported parameters of the clause in Elasticsearch, besides _name.
 	Without []string
-	// Refused is why the clause is not supported; empty: it is.
+	// Refused is why the clause is unsupported; empty: it is supported.
 	Refused string
 
 	lower func(l *lowering, c *Clause, v value) (algebra.Node, error)
@@ -23,11 +23,13 @@ type Clause struct {
 // Parameter is a parameter of a clause.
 type Parameter struct{ Name string }
 
-// rewrites is what is said of a rewrite.
-const rewrites = "With a `rewrite` other than `constant_score`, refused when more than 500,000 terms match or, with `scoring_boolean`, more than 1,024."
+// rewrites is the note on rewrite methods.
+const rewrites = "With a `rewrite` other than `constant_score`, rejected if more than 500,000 terms match or, with " +
+	"`scoring_boolean`, more than 1,024."
 
-// fuzzyRewrites is what is said of that of a fuzzy word.
-const fuzzyRewrites = "Refused when a word becomes more than 1,024 terms by the rewrite `scoring_boolean`, or more than 65,536 by `constant_score`."
+// fuzzyRewrites is the note on rewrite methods of fuzzy words.
+const fuzzyRewrites = "Rejected if a word expands to more than 1,024 terms with `scoring_boolean`, or more " +
+	"than 65,536 with `constant_score`."
 
 func parameters(names ...string) []Parameter {
 	out := make([]Parameter, len(names))
@@ -37,8 +39,7 @@ func parameters(names ...string) []Parameter {
 	return out
 }
 
-// Clauses is the table of clauses: every clause of Elasticsearch 8's query
-// language, supported or refused.
+// Clauses returns the table of clauses: all clauses of the query DSL of Elasticsearch 8, supported or not.
 func Clauses() []Clause { return clauses() }
 
 func clauses() []Clause {
@@ -46,64 +47,94 @@ func clauses() []Clause {
 		{Name: "match_all", Parameters: parameters("boost"), lower: lowerMatchAll},
 		{Name: "match_none", Parameters: parameters("boost"), lower: lowerMatchNone},
 		{Name: "match", Parameters: parameters("query", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch, Notes: fuzzyRewrites},
-		{Name: "match_phrase", Parameters: parameters("query", "slop", "zero_terms_query", "analyzer", "boost"), lower: lowerMatchPhrase,
-			Notes: "A phrase with slop that repeats a word is refused when more than 100,000 people have its words."},
-		{Name: "match_phrase_prefix", Parameters: parameters("query", "slop", "max_expansions", "zero_terms_query", "analyzer", "boost"), lower: lowerMatchPhrasePrefix},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "lenient",
+			"auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch, Notes: fuzzyRewrites},
+		{Name: "match_phrase", Parameters: parameters("query", "slop", "zero_terms_query", "analyzer", "boost"),
+			lower: lowerMatchPhrase,
+			Notes: "A phrase with slop that repeats a word is rejected if more than 100,000 people have its words."},
+		{Name: "match_phrase_prefix", Parameters: parameters("query", "slop", "max_expansions", "zero_terms_query",
+			"analyzer", "boost"), lower: lowerMatchPhrasePrefix},
 		{Name: "match_bool_prefix", Parameters: parameters("query", "operator", "minimum_should_match", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "boost"), lower: lowerMatchBoolPrefix, Notes: fuzzyRewrites},
-		{Name: "multi_match", Parameters: parameters("query", "fields", "type", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "slop", "tie_breaker", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMultiMatch, Notes: fuzzyRewrites},
-		{Name: "combined_fields", Parameters: parameters("query", "fields", "operator", "minimum_should_match", "zero_terms_query", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerCombinedFields},
-		{Name: "fuzzy", Parameters: parameters("value", "fuzziness", "prefix_length", "max_expansions", "transpositions", "rewrite", "boost"), lower: lowerFuzzy, Notes: fuzzyRewrites},
-		{Name: "regexp", Parameters: parameters("value", "flags", "case_insensitive", "max_determinized_states", "rewrite", "boost"), lower: lowerRegexp,
-			Notes: "With `~` or `&`, refused when more than 500,000 terms are to be looked through or more than 65,536 match. " + rewrites},
-		{Name: "query_string", Parameters: parameters("query", "default_field", "fields", "default_operator", "minimum_should_match", "analyzer", "type", "tie_breaker",
-			"allow_leading_wildcard", "phrase_slop", "fuzziness", "fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient",
-			"quote_field_suffix", "quote_analyzer", "analyze_wildcard", "escape", "enable_position_increments", "max_determinized_states",
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "boost"),
+			lower: lowerMatchBoolPrefix, Notes: fuzzyRewrites},
+		{Name: "multi_match", Parameters: parameters("query", "fields", "type", "operator", "minimum_should_match",
+			"zero_terms_query", "analyzer",
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "slop",
+			"tie_breaker", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMultiMatch,
+			Notes: fuzzyRewrites},
+		{Name: "combined_fields", Parameters: parameters("query", "fields", "operator", "minimum_should_match",
+			"zero_terms_query", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerCombinedFields},
+		{Name: "fuzzy", Parameters: parameters("value", "fuzziness", "prefix_length", "max_expansions",
+			"transpositions", "rewrite", "boost"), lower: lowerFuzzy, Notes: fuzzyRewrites},
+		{Name: "regexp", Parameters: parameters("value", "flags", "case_insensitive", "max_determinized_states",
+			"rewrite", "boost"), lower: lowerRegexp,
+			Notes: "With `~` or `&`, rejected if more than 500,000 terms have to be scanned or more than " +
+				"65,536 match. " + rewrites},
+		{Name: "query_string", Parameters: parameters("query", "default_field", "fields", "default_operator",
+			"minimum_should_match", "analyzer", "type", "tie_breaker",
+			"allow_leading_wildcard", "phrase_slop", "fuzziness", "fuzzy_prefix_length", "fuzzy_max_expansions",
+			"fuzzy_transpositions", "lenient",
+			"quote_field_suffix", "quote_analyzer", "analyze_wildcard", "escape", "enable_position_increments",
+			"max_determinized_states",
 			"time_zone", "rewrite", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerQueryString,
 			Notes:   "A name in `default_field` has no boost. " + rewrites,
 			Without: []string{"fuzzy_rewrite"}},
-		{Name: "simple_query_string", Parameters: parameters("query", "fields", "default_operator", "minimum_should_match", "analyzer", "flags",
+		{Name: "simple_query_string", Parameters: parameters("query", "fields", "default_operator",
+			"minimum_should_match", "analyzer", "flags",
 			"fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient", "quote_field_suffix",
 			"analyze_wildcard", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerSimpleQueryString},
-		{Name: "terms_set", Parameters: parameters("terms", "minimum_should_match_field", "minimum_should_match", "boost"), lower: lowerTermsSet,
+		{Name: "terms_set", Parameters: parameters("terms", "minimum_should_match_field", "minimum_should_match",
+			"boost"), lower: lowerTermsSet,
 			Without: []string{"minimum_should_match_script"}},
-		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor", "random_score", "gauss", "exp", "linear",
+		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor",
+			"random_score", "gauss", "exp", "linear",
 			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore,
-			Notes:   "A score that is negative or no number is refused when it comes on a page; the first page shows them first.",
+			Notes:   "A score that is negative or not a number is rejected if it is on the page; they rank first.",
 			Without: []string{"script_score"}},
 		{Name: "term", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerTerm},
 		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms,
 			Notes: "The terms are in the query: those of another document (`index`, `id`, `path`) are not looked up."},
-		{Name: "range", Parameters: parameters("gt", "gte", "lt", "lte", "from", "to", "include_lower", "include_upper", "relation", "format", "time_zone", "boost"), lower: lowerRange,
-			Notes: "Of several bounds on one side the last one counts. `relation` is `intersects`, `within` or `contains`: of single values they mean the same."},
+		{Name: "range", Parameters: parameters("gt", "gte", "lt", "lte", "from", "to", "include_lower", "include_upper",
+			"relation", "format", "time_zone", "boost"), lower: lowerRange,
+			Notes: "Of several bounds on one side the last one counts. `relation` is `intersects`, `within` or " +
+				"`contains`, which are the same for single values."},
 		{Name: "exists", Parameters: parameters("field", "boost"), lower: lowerExists},
 		{Name: "ids", Parameters: parameters("values", "boost"), lower: lowerIDs},
-		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix, Notes: rewrites},
-		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "rewrite", "boost"), lower: lowerWildcard, Notes: rewrites},
-		{Name: "bool", Parameters: parameters("must", "filter", "should", "must_not", "minimum_should_match", "adjust_pure_negative", "boost"), lower: lowerBool},
+		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix,
+			Notes: rewrites},
+		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "rewrite", "boost"),
+			lower: lowerWildcard, Notes: rewrites},
+		{Name: "bool", Parameters: parameters("must", "filter", "should", "must_not", "minimum_should_match",
+			"adjust_pure_negative", "boost"), lower: lowerBool},
 		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
-		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped", "boost"), lower: lowerNested,
-			Notes: "`inner_hits` knows `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`, and of an element of which nothing is to be shown it shows `{}`. " +
-				"Refused: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, `docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},
+		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped",
+			"boost"), lower: lowerNested,
+			Notes: "`inner_hits` supports `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`. " +
+				"An element without selected fields is `{}`. " +
+				"Unsupported: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
+				"`docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},
 	}
 	for _, r := range [][2]string{
 		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},
 		{"geo_bounding_box", "people have no coordinates"}, {"geo_distance", "people have no coordinates"},
 		{"geo_grid", "people have no coordinates"}, {"geo_polygon", "people have no coordinates"},
 		{"geo_shape", "people have no coordinates"}, {"shape", "people have no coordinates"},
-		{"has_child", "people have no join field"}, {"has_parent", "people have no join field"}, {"parent_id", "people have no join field"},
-		{"knn", "people have no vectors"}, {"sparse_vector", "people have no vectors"}, {"text_expansion", "people have no vectors"},
+		{"has_child", "people have no join field"}, {"has_parent", "people have no join field"},
+		{"parent_id", "people have no join field"},
+		{"knn", "people have no vectors"}, {"sparse_vector", "people have no vectors"},
+		{"text_expansion", "people have no vectors"},
 		{"semantic", "people have no vectors"}, {"weighted_tokens", "people have no vectors"},
 		{"rank_feature", "people have no rank features"}, {"distance_feature", "use function_score with a decay function"},
-		{"more_like_this", "ask for the words themselves with match"}, {"intervals", "use match_phrase"},
-		{"span_containing", "use match_phrase"}, {"span_field_masking", "use match_phrase"}, {"field_masking_span", "use match_phrase"},
+		{"more_like_this", "search for the words with match"}, {"intervals", "use match_phrase"},
+		{"span_containing", "use match_phrase"}, {"span_field_masking", "use match_phrase"},
+		{"field_masking_span", "use match_phrase"},
 		{"span_first", "use match_phrase"}, {"span_multi", "use match_phrase"}, {"span_near", "use match_phrase with slop"},
-		{"span_not", "use match_phrase"}, {"span_or", "use match_phrase"}, {"span_term", "use term"}, {"span_within", "use match_phrase"},
-		{"pinned", "use bool with should and ids"}, {"rule", "there are no query rules"}, {"rule_query", "there are no query rules"},
+		{"span_not", "use match_phrase"}, {"span_or", "use match_phrase"}, {"span_term", "use term"},
+		{"span_within", "use match_phrase"},
+		{"pinned", "use bool with should and ids"}, {"rule", "there are no query rules"},
+		{"rule_query", "there are no query rules"},
 		{"wrapper", "write the query as JSON"}, {"type", "there is one type of document"}, {"common", "use match"},
 	} {
 		list = append(list, Clause{Name: r[0], Refused: r[1]})
@@ -111,7 +142,7 @@ func clauses() []Clause {
 	return list
 }
 
-// clauseNames are the supported clauses.
+// clauseNames returns the names of the supported clauses.
 func clauseNames() []string {
 	var out []string
 	for _, c := range clauses() {

@@ -26,7 +26,7 @@ func lowerTerm(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		if insensitive {
 			if !f.IsString() {
-				return nil, at.errorf("case_insensitive is for texts: %s is none", f.Name())
+				return nil, at.errorf("case_insensitive is for text fields, not for %s", f.Name())
 			}
 			return boosted(l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Whole, Text: text, Insensitive: true}), boost), nil
 		}
@@ -38,7 +38,7 @@ func lowerTerm(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	})
 }
 
-// exact is the node of one term, not analysed.
+// exact returns the node of one term, without analysis.
 func (l *lowering) exact(f algebra.Field, at value, text string) (algebra.Node, error) {
 	n, err := l.unit(f, at, text)
 	if err != nil {
@@ -47,13 +47,12 @@ func (l *lowering) exact(f algebra.Field, at value, text string) (algebra.Node, 
 	return l.leaf(f, n), nil
 }
 
-// unit is the node of one term, whether the field exists where the clause
-// stands or not.
+// unit returns the node of one term, whether the field exists where the clause is or not.
 func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, error) {
 	switch f.Type {
 	case readmodel.SearchText:
-		if text == "" || len(text) > MaxAnalysed {
-			return algebra.None{}, nil // no term is
+		if text == "" || len(text) > MaxAnalyzed {
+			return algebra.None{}, nil // There is no such term.
 		}
 		if f.Identity {
 			return algebra.Set{Field: f, Values: []string{text}}, nil
@@ -81,7 +80,7 @@ func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, e
 	}
 }
 
-// booleanTerm is the term of a boolean, as it is indexed.
+// booleanTerm returns the indexed term of a boolean.
 func booleanTerm(f algebra.Field, at value, text string) (string, error) {
 	switch text {
 	case "true":
@@ -92,10 +91,10 @@ func booleanTerm(f algebra.Field, at value, text string) (string, error) {
 	return "", at.errorf("can't parse boolean value %s, expected true or false for %s", quote(text), f.Name())
 }
 
-// longOf reads a number. whole is false when it has a fraction, so that no
-// integer equals it, and for the one integer that stands for a missing value.
+// longOf parses a number. whole is false if it has a fraction, so that no integer equals it, and for the integer that
+// represents a missing value.
 func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err error) {
-	if len(text) > MaxNumber { // to read it exactly takes the square of its length
+	if len(text) > MaxNumber { // Parsing it exactly takes quadratic time.
 		return 0, false, at.errorf("is a number of more than %d characters", MaxNumber)
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -105,8 +104,8 @@ func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err er
 	if math.IsInf(x, 0) && errors.Is(err, strconv.ErrRange) || math.Abs(x) > 1<<63 {
 		return 0, false, at.errorf("the value %s is out of range for a long", quote(text))
 	}
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || strings.ContainsAny(text, "_xX") { // which Go reads
-		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || strings.ContainsAny(text, "_xX") { // accepted by Go only
+		return 0, false, at.errorf("%s holds integers: %s is not one that it can hold", f.Name(), quote(text))
 	}
 	switch {
 	case x != math.Trunc(x):
@@ -114,9 +113,9 @@ func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err er
 	case math.Abs(x) < 1<<53:
 		return int64(x), true, nil
 	}
-	exact, ok := new(big.Rat).SetString(text) // a float64 would round it
+	exact, ok := new(big.Rat).SetString(text) // A float64 would round it.
 	if !ok {
-		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
+		return 0, false, at.errorf("%s holds integers: %s is not one that it can hold", f.Name(), quote(text))
 	}
 	i := new(big.Int).Quo(exact.Num(), exact.Denom())
 	if !i.IsInt64() {
@@ -175,7 +174,7 @@ func lowerTerms(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return boosted(n, boost), nil
 }
 
-// filled refuses empty ids.
+// filled rejects empty ids.
 func filled(list value) error {
 	for _, item := range list.items {
 		if text, err := item.scalar(); err == nil && text == "" {
@@ -185,7 +184,7 @@ func filled(list value) error {
 	return nil
 }
 
-// anyOf matches documents with any of a list of terms, with score 1.
+// anyOf lowers a list of terms, any of which may match with score 1.
 func (l *lowering) anyOf(f algebra.Field, v value) (algebra.Node, error) {
 	set := algebra.Set{Field: f}
 	var dates []algebra.Node
@@ -196,7 +195,7 @@ func (l *lowering) anyOf(f algebra.Field, v value) (algebra.Node, error) {
 		}
 		switch f.Type {
 		case readmodel.SearchText:
-			if text != "" && len(text) <= MaxAnalysed {
+			if text != "" && len(text) <= MaxAnalyzed {
 				set.Values = append(set.Values, text)
 			}
 		case readmodel.SearchBoolean:
@@ -291,8 +290,7 @@ func lowerExists(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return algebra.Constant{Node: algebra.Bool{Should: nodes, Minimum: 1}, Score: boost}, nil
 }
 
-// existing are the fields that a name of exists means: one, those of an
-// object, or those that a pattern names.
+// existing returns the fields of a name in exists: one, those of an object, or those that a pattern matches.
 func (l *lowering) existing(at value, name string) ([]algebra.Field, error) {
 	var out []algebra.Field
 	if below := l.below(name); len(below) > 0 {
@@ -315,7 +313,7 @@ func (l *lowering) existing(at value, name string) ([]algebra.Field, error) {
 	return append(out, f), nil
 }
 
-// matching are the fields whose names a pattern with * matches.
+// matching returns the fields whose names a pattern with * matches.
 func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 	var out []algebra.Field
 	for _, name := range fieldNames() {
@@ -328,12 +326,13 @@ func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, at.errorf("no field is named like %s: fields are %s and so on", quote(pattern), strings.Join(fieldNames()[:4], ", "))
+		return nil, at.errorf("no field is named like %s: fields are %s and so on", quote(pattern),
+			strings.Join(fieldNames()[:4], ", "))
 	}
 	return out, nil
 }
 
-// matchName matches a name with a pattern in which * stands for anything.
+// matchName reports whether a pattern, in which * matches any characters, matches a name.
 func matchName(pattern, name string) bool {
 	var escaped strings.Builder
 	for _, r := range pattern {
@@ -342,7 +341,7 @@ func matchName(pattern, name string) bool {
 		}
 		escaped.WriteRune(r)
 	}
-	ok, err := path.Match(escaped.String(), name) // names have no slash
+	ok, err := path.Match(escaped.String(), name) // Names have no slash.
 	return err == nil && ok
 }
 
@@ -375,10 +374,11 @@ func (l *lowering) pattern(f algebra.Field, a *args, at value, kind algebra.Patt
 		return nil, err
 	}
 	if !f.IsString() {
-		return nil, at.errorf("can only search for patterns in texts: %s is none", f.Name())
+		return nil, at.errorf("can only search for patterns in text fields, not in %s", f.Name())
 	}
-	if len(text) > MaxAnalysed {
-		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	if len(text) > MaxAnalyzed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)
 	}
-	return boosted(l.leaf(f, rewrite.of(algebra.Pattern{Field: f, Kind: kind, Text: text, Insensitive: insensitive})), boost), nil
+	return boosted(l.leaf(f, rewrite.of(algebra.Pattern{Field: f, Kind: kind, Text: text, Insensitive: insensitive})),
+		boost), nil
 }

@@ -26,62 +26,64 @@ const Lifetime = 24 * time.Hour
 // KeySize is the size of the key in bytes.
 const KeySize = 32
 
-// KeyName is the name under which the key derives from the root secret.
+// KeyName is the name under which the key is derived from the root secret.
 const KeyName = "search-cursor"
 
-// maxSize bounds the content of a cursor in bytes.
+// maxSize is the maximum size of the content of a cursor in bytes.
 const maxSize = 1 << 20
 
-// Cursor is what is carried from page to page.
+// Cursor is the state of a walk.
 type Cursor struct {
-	// Query is the hash of what was asked for and who asks, [Hash].
+	// Query is the hash of the request and the organization, [Hash].
 	Query []byte `json:"k"`
-	// Text is the same of query and sort as they were written: cursors of before know no other.
+	// Text is the [TextHash] of the request and the organization, which older cursors have instead of Query.
 	Text []byte `json:"q"`
-	// Now is the instant of the first page, which "now" in dates means and from
-	// which the lifetime counts; in milliseconds since 1970.
+	// Now is the instant of the first page in milliseconds since 1970: the value of "now" in dates, and the start of
+	// the lifetime.
 	Now int64 `json:"n"`
-	// Seed is that of random scores without one of their own.
+	// Seed is the seed of random scores without one.
 	Seed int64 `json:"r,omitempty"`
-	// Total is the number of matches at the first page.
+	// Total is the number of hits at the first page.
 	Total int64          `json:"t"`
 	Stats *planner.Stats `json:"s,omitempty"`
-	// Expansions are the terms that fuzzy and unfinished terms became.
+	// Expansions are the terms that multi-term queries expanded to.
 	Expansions map[string][]string `json:"e,omitempty"`
 	After      planner.Place       `json:"a"`
-	// Begin: the first page is still to come, as after a call for the total alone. Only Now and Seed of the
-	// walk are fixed.
+	// Begin reports whether the next page is the first one, as after a request for the total only. Then only Now and
+	// Seed are set.
 	Begin bool `json:"b,omitempty"`
 }
 
-// Reasons why a cursor is refused. Their texts are meant for the caller.
+// The errors of an invalid cursor. Their texts are shown to the caller.
 var (
-	ErrInvalid = errors.New("the cursor is not one of this service's: pass next_cursor of the previous answer unchanged, or leave it out to begin anew")
-	ErrExpired = errors.New("the cursor has expired, they live for 24 hours: leave it out to begin anew")
-	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as they were on the first page, or leave it out to begin anew")
+	ErrInvalid = errors.New("the cursor is not one of this service's: pass next_cursor of the previous answer " +
+		"unchanged, or omit it to start again")
+	ErrExpired = errors.New("the cursor has expired, it is valid for 24 hours: omit it to start again")
+	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as on the first " +
+		"page, or omit it to start again")
 )
 
-// Hash is what binds a cursor to a query, however its JSON is written: with other white
-// space and escapes, and the members of query in another order. Those of sort are keys,
-// whose order counts. Numbers count as they are written, as they do where a keyword is
-// compared with them.
+// Hash returns the hash that binds a cursor to a request, independent of the form of its JSON: white space, escapes,
+// and the order of fields in query. The order of fields in sort matters, since they are keys. Numbers count as
+// written, since keywords are compared with their text.
 func Hash(query, sort jsontext.Value, organization string) []byte {
 	numbers := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
 	query, sort = query.Clone(), sort.Clone()
-	// What is no JSON, or nested too deep, stays as it is, and is refused where it is read.
+	// Invalid JSON is hashed as written, and rejected when it is parsed.
 	_ = jcs.JSON(&query, numbers...)
-	if jcs.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
+	if jcs.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil &&
+		(sort.Kind() == 'n' || string(sort) == "[]") {
 		sort = nil
 	}
 	return TextHash(query, sort, organization)
 }
 
-// TextHash is what binds a cursor to a query as it is written.
+// TextHash returns the hash of a request as written.
 func TextHash(query, sort jsontext.Value, organization string) []byte {
 	return hash(query, sort, []byte(organization))
 }
 
-// hash is that of the parts, told apart.
+// hash hashes parts with their lengths.
 func hash(parts ...[]byte) []byte {
 	h := sha256.New()
 	for _, p := range parts {
@@ -91,10 +93,10 @@ func hash(parts ...[]byte) []byte {
 	return h.Sum(nil)[:16]
 }
 
-// ErrTooLarge is the error of a cursor that could not be read again.
+// ErrTooLarge is the error of a cursor that is too large to be decoded.
 var ErrTooLarge = errors.New("the cursor is too large")
 
-// Encode seals a cursor: nobody can change it, nor read the stored terms and values in it. The error may be ErrTooLarge.
+// Encode encrypts a cursor, which contains stored terms and values. It returns ErrTooLarge if it is too large.
 func Encode(c Cursor, key []byte) (string, error) {
 	content, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
@@ -104,19 +106,20 @@ func Encode(c Cursor, key []byte) (string, error) {
 		return "", ErrTooLarge
 	}
 	var packed bytes.Buffer
-	if err := flate.StatelessDeflate(&packed, content, true, nil); err != nil { // a writer would take half a megabyte each time
+	// Stateless, since a flate.Writer would allocate half a megabyte for each cursor.
+	if err := flate.StatelessDeflate(&packed, content, true, nil); err != nil {
 		return "", err
 	}
-	seal, err := sealing(key)
+	seal, err := newAEAD(key)
 	if err != nil {
 		return "", err
 	}
-	sealed := seal.Seal(nil, nil, packed.Bytes(), nil) //nolint:gosec // it draws its nonces itself (sealing)
+	sealed := seal.Seal(nil, nil, packed.Bytes(), nil) //nolint:gosec // random nonces (newAEAD)
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// sealing is what cursors are sealed with.
-func sealing(key []byte) (cipher.AEAD, error) {
+// newAEAD returns the cipher of cursors. It draws a random nonce for each.
+func newAEAD(key []byte) (cipher.AEAD, error) {
 	derived, err := hkdf.Expand(sha256.New, key, "seal", KeySize)
 	if err != nil {
 		return nil, err
@@ -128,8 +131,8 @@ func sealing(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// signed is the content of a cursor of before cursors were sealed: 16 bytes that sign it stand in front. There are such
-// cursors for a lifetime after the last replica that made them.
+// signed returns the content of a cursor of the previous format, which is signed by 16 bytes in front instead of
+// encrypted. Such cursors exist for a lifetime after the last replica that created them.
 func signed(raw, key []byte) ([]byte, bool) {
 	if len(raw) < 16 {
 		return nil, false
@@ -139,15 +142,14 @@ func signed(raw, key []byte) ([]byte, bool) {
 	return raw[16:], hmac.Equal(raw[:16], mac.Sum(nil)[:16])
 }
 
-// Decode reads a cursor at an instant for the query of a new one. What is wrong with it is
-// one of the errors of this package.
-func Decode(text string, of Cursor, now time.Time, key []byte) (Cursor, error) {
+// Decode decrypts a cursor for the request of want. Its errors are those of this package.
+func Decode(text string, want Cursor, now time.Time, key []byte) (Cursor, error) {
 	var c Cursor
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return c, ErrInvalid
 	}
-	seal, err := sealing(key)
+	seal, err := newAEAD(key)
 	if err != nil {
 		return c, err
 	}
@@ -168,9 +170,9 @@ func Decode(text string, of Cursor, now time.Time, key []byte) (Cursor, error) {
 	if now.Sub(time.UnixMilli(c.Now)) > Lifetime {
 		return c, ErrExpired
 	}
-	if !bytes.Equal(c.Query, of.Query) && !bytes.Equal(c.Text, of.Text) {
+	if !bytes.Equal(c.Query, want.Query) && !bytes.Equal(c.Text, want.Text) {
 		return c, ErrForeign
 	}
-	c.Query, c.Text = of.Query, of.Text // the next page's
+	c.Query, c.Text = want.Query, want.Text
 	return c, nil
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is encoded can be decoded again, or is refused.
-func TestSize(t *testing.T) {
+func TestEncode_RejectsWhatDecodeCannotRead(t *testing.T) {
 	key, query, now := make([]byte, KeySize), []byte("q"), time.Now()
 	words := func(n int) Cursor {
 		return Cursor{Query: query, Now: now.UnixMilli(), Expansions: map[string][]string{"w": {strings.Repeat("a", n)}}}
@@ -30,23 +29,25 @@ func TestSize(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooLarge)
 }
 
-// A query is the same however it is written, and another one otherwise.
-func TestHash(t *testing.T) {
-	const query = `{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],"filter":[{"term":{"profile.connections":5}}]}}`
+func TestHash_IgnoresTheFormOfJSON(t *testing.T) {
+	const query = `{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],"filter":[{"term":` +
+		`{"profile.connections":5}}]}}`
 	const sort = `[{"updated_at":"desc","profile.connections":"asc"},"_score"]`
 	of := Hash([]byte(query), []byte(sort), "org")
 	for name, c := range map[string]struct {
 		query, sort, organization string
 		same                      bool
 	}{
-		"as it was":       {query, sort, "org", true},
-		"white space":     {strings.ReplaceAll(query, ":", " :\n\t"), strings.ReplaceAll(sort, ":", " :\n"), "org", true},
-		"escapes":         {strings.ReplaceAll(query, "engineer", `\u0065ngin\u0065er`), strings.ReplaceAll(sort, "_score", `\u005fscore`), "org", true},
-		"order in query":  {`{"bool":{"filter":[{"term":{"profile.connections":5}}],"must":[{"match":{"profile.headline":"engineer"}}]}}`, sort, "org", true},
+		"as it was":   {query, sort, "org", true},
+		"white space": {strings.ReplaceAll(query, ":", " :\n\t"), strings.ReplaceAll(sort, ":", " :\n"), "org", true},
+		"escapes": {strings.ReplaceAll(query, "engineer", `\u0065ngin\u0065er`),
+			strings.ReplaceAll(sort, "_score", `\u005fscore`), "org", true},
+		"order in query": {`{"bool":{"filter":[{"term":{"profile.connections":5}}],"must":[{"match":` +
+			`{"profile.headline":"engineer"}}]}}`, sort, "org", true},
 		"order in sort":   {query, `[{"profile.connections":"asc","updated_at":"desc"},"_score"]`, "org", false},
 		"order of sort":   {query, `["_score",{"updated_at":"desc","profile.connections":"asc"}]`, "org", false},
 		"another word":    {strings.ReplaceAll(query, "engineer", "engineers"), sort, "org", false},
-		"another number":  {strings.ReplaceAll(query, "5", "5.0"), sort, "org", false}, // another keyword, too
+		"another number":  {strings.ReplaceAll(query, "5", "5.0"), sort, "org", false}, // another keyword
 		"no sort":         {query, "", "org", false},
 		"another's query": {query, sort, "other", false},
 	} {
@@ -62,8 +63,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Cursors of before, which know the query as it is written, are read.
-func TestVersionBefore(t *testing.T) {
+// Older cursors have the hash of the query as written.
+func TestDecode_AcceptsHashOfQueryAsWritten(t *testing.T) {
 	key, now := make([]byte, KeySize), time.Now()
 	query := func(text string) Cursor {
 		return Cursor{Query: Hash([]byte(text), nil, "org"), Text: TextHash([]byte(text), nil, "org"), Now: now.UnixMilli()}
@@ -85,10 +86,10 @@ func TestVersionBefore(t *testing.T) {
 	require.Equal(t, TextHash([]byte(`{ "match_all" : {} }`), nil, "org"), c.Text, "of the page that it was read for")
 }
 
-// Whoever holds a cursor reads nothing in it, and changes nothing.
-func TestSealed(t *testing.T) {
+func TestEncode_EncryptsAndAuthenticates(t *testing.T) {
 	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.Now()
-	text, err := Encode(Cursor{Query: query.Query, Now: now.UnixMilli(), Expansions: map[string][]string{"w": {"sentinel"}}}, key)
+	text, err := Encode(Cursor{Query: query.Query, Now: now.UnixMilli(),
+		Expansions: map[string][]string{"w": {"sentinel"}}}, key)
 	require.NoError(t, err)
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	require.NoError(t, err)
@@ -104,8 +105,8 @@ func TestSealed(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalid)
 }
 
-// Cursors of before they were sealed hold on for as long as they live.
-func TestSigned(t *testing.T) {
+// Signed cursors are the previous format.
+func TestDecode_AcceptsSignedCursors(t *testing.T) {
 	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.UnixMilli(1)
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestSpeed)

@@ -1,5 +1,4 @@
-// Package cursor keeps the place of a walk over search results in a text that
-// the caller carries: sealed, so that it cannot be made, changed or read by others,
-// bound to one query of one organization, valid for 24 hours on every replica
-// that has the same key, also after a restart (rulings.md, Search).
+// Package cursor encodes the position of a walk over search results in an opaque, encrypted text. A cursor is bound to
+// one query of one organization and valid for 24 hours on all replicas with the same key, also after a restart
+// (rulings.md, Search).
 package cursor

@@ -26,41 +26,41 @@ import (
 )
 
 const (
-	// most is how many hits of an answer are compared.
-	most = 300
-	// patience bounds a question, so that a machine with other work gives no difference.
-	patience = 5 * time.Minute
-	// page is the size of pages of every tenth query, which is read in pages.
-	page = 31
+	// maxHits is the number of hits of a result that are compared.
+	maxHits = 300
+	// waitTimeout limits a search generously, so that a busy machine makes no difference.
+	waitTimeout = 5 * time.Minute
+	// pageSize is the page size of every tenth query, which is read in pages.
+	pageSize = 31
 )
 
-// engine is muster's search as a Searcher.
+// engine is a Searcher under test.
 type engine struct {
 	searcher *search.Searcher
 	paged    bool
 }
 
-// ways are the two ways in which people are ranked: by postings, which leave to SQL what they cannot, and by SQL alone.
-type ways [2]*engine
+// engines are the two ways to rank: by the in-memory index, which leaves some queries to SQL, and by SQL only.
+type engines [2]*engine
 
-func newWays(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) ways {
+func newEngines(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) engines {
 	t.Helper()
-	asked := cfg
-	asked.Postings = -1
-	return ways{newEngineWith(t, conn, now, cfg), newEngineWith(t, conn, now, asked)}
+	sqlOnly := cfg
+	sqlOnly.IndexBytes = -1
+	return engines{newEngineWith(t, conn, now, cfg), newEngineWith(t, conn, now, sqlOnly)}
 }
 
-// of is the way of a random query: both have all kinds.
-func (w ways) of(number int) *engine { return w[number/3%len(w)] }
+// forQuery returns the engine of a random query. Both get all kinds of queries.
+func (w engines) forQuery(number int) *engine { return w[number/3%len(w)] }
 
-// atRest asks as many people in one part are asked.
-func atRest() search.Config {
-	return search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1, SampleShare: 4}
+// largeSinglePart returns the configuration that treats a small single part as a large one.
+func largeSinglePart() search.Config {
+	return search.Config{Timeout: waitTimeout, SeparateCountMinHits: 1, MinScoreMinHits: 1, SampleRate: 4}
 }
 
 func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	t.Helper()
-	return newEngineWith(t, conn, now, search.Config{Timeout: patience})
+	return newEngineWith(t, conn, now, search.Config{Timeout: waitTimeout})
 }
 
 func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) *engine {
@@ -68,11 +68,12 @@ func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg sea
 	return newTracedEngine(t, conn, now, cfg, noop.NewTracerProvider().Tracer(""))
 }
 
-func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config, tracer trace.Tracer) *engine {
+func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config,
+	tracer trace.Tracer) *engine {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	store, err := readstore.New(ctx, readstore.Config{QueryTimeout: patience}, readstore.Deps{
+	store, err := readstore.New(ctx, readstore.Config{QueryTimeout: waitTimeout}, readstore.Deps{
 		Conn: conn, Logger: logger, Registerer: prometheus.NewRegistry(), Tracer: noop.NewTracerProvider().Tracer(""),
 	})
 	require.NoError(t, err)
@@ -85,7 +86,7 @@ func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg s
 	return &engine{searcher: s}
 }
 
-// walk reads so many pages.
+// walk returns the total and the IDs of the first pages.
 func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []string, err error) {
 	r := search.Request{Size: size, Organization: "test"}
 	if r.Query, r.Sort, err = read(body); err != nil {
@@ -122,11 +123,11 @@ func read(body []byte) (query, sort jsontext.Value, err error) {
 	return in.Query, in.Sort, err
 }
 
-// Search gives the first hits, at least most.
+// Search returns the first hits, at least maxHits if there are as many.
 func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, error) {
-	r := search.Request{Size: most, Organization: "test"}
+	r := search.Request{Size: maxHits, Organization: "test"}
 	if e.paged {
-		r.Size = page
+		r.Size = pageSize
 	}
 	var err error
 	if r.Query, r.Sort, err = read(body); err != nil {
@@ -146,14 +147,14 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 			}
 			out.Hits = append(out.Hits, searchtest.Hit{ID: id, Inner: inner})
 		}
-		if p.Next == "" || len(out.Hits) >= most {
+		if p.Next == "" || len(out.Hits) >= maxHits {
 			return out, nil
 		}
 		r.Cursor = p.Next
 	}
 }
 
-// allowed tells what muster's table of clauses supports.
+// allowed returns a function that reports whether a clause or parameter is supported.
 func allowed() func(name, parameter string) bool {
 	known := map[string]bool{"sort": true}
 	for _, c := range clause.Clauses() {
@@ -182,7 +183,7 @@ func allowed() func(name, parameter string) bool {
 	}
 }
 
-// kind tells refusals by muster, its failures and wrong answers apart.
+// kind classifies an error as a rejection by muster, a failure or a wrong result.
 func kind(err error) string {
 	var refused *clause.Error
 	if errors.As(err, &refused) {

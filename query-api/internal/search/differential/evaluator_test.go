@@ -18,7 +18,7 @@ import (
 	"muster/query-api/internal/search/searchtest"
 )
 
-// collection is the documents for the evaluator.
+// collection returns the documents for the evaluator.
 func collection(t *testing.T, docs []searchtest.Document) *evaluatortest.Collection {
 	t.Helper()
 	raw := make([][]byte, len(docs))
@@ -30,7 +30,7 @@ func collection(t *testing.T, docs []searchtest.Document) *evaluatortest.Collect
 	return c
 }
 
-// evaluate asks the evaluator.
+// evaluate runs a query with the evaluator.
 func evaluate(c *evaluatortest.Collection, q map[string]any, now time.Time) (searchtest.Result, error) {
 	options := clause.Options{Now: now}
 	query, err := json.Marshal(q["query"], json.Deterministic(true))
@@ -55,23 +55,22 @@ func evaluate(c *evaluatortest.Collection, q map[string]any, now time.Time) (sea
 	return c.Search(node, sorts)
 }
 
-// TestEvaluator holds search against the evaluator: no judge from outside is needed.
-func TestEvaluator(t *testing.T) {
+func TestSearch_EqualsEvaluator(t *testing.T) {
 	people, queries := 1500, 1500
 	if testing.Short() {
 		people, queries = 300, 60
 	}
 	conn := store(t, people)
 	docs := documents(t, conn)
-	judge := collection(t, docs)
+	reference := collection(t, docs)
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	both := newWays(t, conn, func() time.Time { return now }, search.Config{Timeout: patience})
+	both := newEngines(t, conn, func() time.Time { return now }, search.Config{Timeout: waitTimeout})
 	var muster *engine
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 11, Allowed: allowed()})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "evaluator")
 	compare := func(q map[string]any, totalsOnly bool) (total int, refused, err error) {
-		want, refused := evaluate(judge, q, now)
+		want, refused := evaluate(reference, q, now)
 		if refused != nil {
 			return 0, refused, nil
 		}
@@ -83,16 +82,17 @@ func TestEvaluator(t *testing.T) {
 		if err != nil {
 			return 0, nil, err
 		}
-		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly), searchtest.CompareInner(q, want, got, totalsOnly))
+		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly),
+			searchtest.CompareInner(q, want, got, totalsOnly))
 	}
 	refusals := 0
 	for i := range queries {
-		if i == queries/2 { // the rest as it is asked of many people at rest
+		if i == queries/2 { // the rest as in a large single part
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			both = newWays(t, conn, func() time.Time { return now }, atRest())
+			both = newEngines(t, conn, func() time.Time { return now }, largeSinglePart())
 		}
 		q := g.Next()
-		muster = both.of(q.Number)
+		muster = both.forQuery(q.Number)
 		muster.paged = q.Number%10 == 0
 		total, refused, err := compare(q.Body, q.TotalsOnly)
 		if refused != nil {
@@ -101,7 +101,7 @@ func TestEvaluator(t *testing.T) {
 		}
 		coverage.Add(q, total)
 		if 1 <= total && 2*total <= len(docs) {
-			g.Told(q)
+			g.AddSelective(q)
 		}
 		if err == nil {
 			continue
@@ -118,7 +118,7 @@ func TestEvaluator(t *testing.T) {
 	if !testing.Short() {
 		require.NoError(t, coverage.Print(os.Stdout))
 	}
-	t.Logf("%d people, %d queries, %d refused", len(docs), queries, refusals)
+	t.Logf("%d people, %d queries, %d rejected", len(docs), queries, refusals)
 	require.Less(t, refusals, queries/10)
-	require.GreaterOrEqual(t, coverage.Telling(), 50.0)
+	require.GreaterOrEqual(t, coverage.Selective(), 50.0)
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// faults are mistakes that somebody could make in the compiler, one a paragraph: what it is, the file, the line that is
-// changed (a unique part of it) and what stands there instead.
+// faults are plausible mistakes in the implementation of search, one a paragraph: name, file, a unique part of a line,
+// and its replacement.
 //
 //go:embed faults.txt
 var faults string
 
-// TestFaults makes each mistake in turn, in a copy, and expects that TestSearch notices. It runs when
-// MUSTER_TEST_SEARCH_FAULTS is set: to "all", to the numbers of the faults to try ("7" or "12-20", the first is 1) or to a
-// part of their names.
-func TestFaults(t *testing.T) {
+// Each fault is compiled in turn from an overlay, and TestSearch_EqualsOpenSearch must fail. The test runs if
+// MUSTER_TEST_SEARCH_FAULTS is set: to "all", to the numbers of the faults to try ("7" or "12-20", the first is 1) or
+// to a part of their names.
+func TestFaults_AreDetected(t *testing.T) {
 	which := os.Getenv("MUSTER_TEST_SEARCH_FAULTS")
 	if which == "" {
 		return
 	}
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	dsn := inBoth(t)
+	dsn := fillBoth(t)
 	caught, tried := 0, 0
 	for i, paragraph := range strings.Split(strings.TrimSpace(faults), "\n\n") {
 		lines := strings.Split(paragraph, "\n")
@@ -54,25 +54,26 @@ func TestFaults(t *testing.T) {
 			overlayFile := filepath.Join(dir, "overlay.json")
 			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
 			binary := filepath.Join(dir, "differential.test")
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-tags", "opensearch", "-overlay", overlayFile, "-o", binary, ".")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-tags", "opensearch",
+				"-overlay", overlayFile, "-o", binary, ".")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "the fault must compile: %s", out)
-			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch$", "-test.failfast")
+			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch_EqualsOpenSearch$", "-test.failfast")
 			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), storeEnv+"="+dsn, failuresEnv+"=1")
 			out, err = run.CombinedOutput()
-			require.Error(t, err, "not noticed")
+			require.Error(t, err, "not detected")
 			_, by, ok := strings.Cut(string(out), "opensearch_test.go:")
-			require.True(t, ok, "noticed otherwise than by an answer: %s", out)
+			require.True(t, ok, "detected otherwise than by a result: %s", out)
 			t.Log(strings.SplitN(by, "\n", 3)[:2])
 			caught++
 		})
 	}
-	require.Positive(t, tried, "no fault is called %s", which)
-	fmt.Fprintf(os.Stdout, "%d of %d faults were caught\n", caught, tried)
+	require.Positive(t, tried, "no fault matches %s", which)
+	fmt.Fprintf(os.Stdout, "%d of %d faults were detected\n", caught, tried)
 	require.Equal(t, tried, caught)
 }
 
-// chosen tells whether a fault is among those to try.
+// chosen reports whether a fault is among those to try.
 func chosen(which string, number int, name string) bool {
 	first, last, isRange := strings.Cut(which, "-")
 	from, err := strconv.Atoi(first)

@@ -4,6 +4,7 @@ package differential_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,8 +23,8 @@ import (
 	"muster/schemas/analysis"
 )
 
-// The judge itself is held against scores computed by hand from the formula of rulings.md.
-func TestJudgeScores(t *testing.T) {
+// The expected scores are computed from the formula of rulings.md.
+func TestOpenSearch_ScoresAsInRulings(t *testing.T) {
 	require.NoError(t, node.Index(t.Context(), "hand", [][]byte{
 		[]byte(`{"profile_id":"a","profile":{"headline":"go go engineer"}}`),
 		[]byte(`{"profile_id":"b","profile":{"headline":"go"},"experience":[{"title":"lead"},{"title":"lead go"}]}`),
@@ -41,8 +42,7 @@ func TestJudgeScores(t *testing.T) {
 		`{"exists":{"field":"profile"}}`:                    {"a": 1, "b": 1, "c": 1},
 		`{"bool":{"filter":{"match_all":{}}}}`:              {"a": 0, "b": 0, "c": 0, "d": 0},
 		`{"match_phrase":{"experience.title":"lead lead"}}`: {},
-		// Elements of nested lists are documents, and so are those that include them: five with titles, of 1, 2, 1 and of
-		// 3 and 1 words.
+		// Nested documents are documents, and so are their roots: five with titles, of 1, 2, 1 and of 3 and 1 words.
 		`{"match":{"experience.title":"lead"}}`: {"b": bm25(5, 3, 2, 3, 8.0/5)},
 		`{"nested":{"path":"experience","query":{"match":{"experience.title":"lead"}},"score_mode":"sum"}}`: {
 			"b": bm25(5, 3, 1, 1, 8.0/5) + bm25(5, 3, 1, 2, 8.0/5),
@@ -59,11 +59,11 @@ func TestJudgeScores(t *testing.T) {
 	}
 }
 
-// Every text means the same tokens here and there.
-func TestAnalyser(t *testing.T) {
-	// Letters of Unicode 9 and signs. Left out is where the boundaries are known to differ: Hebrew letters beside
+func TestAnalyzers_EqualOpenSearch(t *testing.T) {
+	// Letters of Unicode 9 and symbols, without those whose boundaries are known to differ: Hebrew letters next to
 	// quotation marks, and letters that are emoji after a joiner.
-	alphabet := []rune("aZ1_9.,;:'\"-# *@\u0301\u200d\u00ad\ufe0f\ufe0e\u20e3😀👍🏽🏿❤©™★🇺🇸🏴\U000e0067\U000e007f漢々ひーカｶﾞ한글ก็ัລກ\u3000\u202f_‿ßİΣςДжعَ०٣१²Ⅷ〇㊗〰🈀é")
+	alphabet := []rune("aZ1_9.,;:'\"-# " +
+		"*@\u0301\u200d\u00ad\ufe0f\ufe0e\u20e3😀👍🏽🏿❤©™★🇺🇸🏴\U000e0067\U000e007f漢々ひーカｶﾞ한글ก็ัລກ\u3000\u202f_‿ßİΣςДжعَ०٣१²Ⅷ〇㊗〰🈀é")
 	r := rand.New(rand.NewPCG(seed, 2))
 	var texts []string
 	for range 4000 {
@@ -78,7 +78,7 @@ func TestAnalyser(t *testing.T) {
 		texts = append(texts, b.String())
 	}
 	for _, name := range analysis.Names() {
-		analyse, err := analysis.Named(name)
+		analyze, err := analysis.Named(name)
 		require.NoError(t, err)
 		for i := 0; i < len(texts); i += 200 {
 			var want, got []opensearchtest.Token
@@ -87,16 +87,16 @@ func TestAnalyser(t *testing.T) {
 			base := 0
 			for _, s := range texts[i : i+200] {
 				last := -1
-				for _, tok := range analyse(nil, s) {
+				for _, tok := range analyze(nil, s) {
 					got = append(got, opensearchtest.Token{Text: tok.Text, Position: base + tok.Position})
 					last = tok.Position
 				}
-				base += last + 1 // the gap is the field's
+				base += last + 1 // the gap is a setting of the field
 			}
 			for k := range want {
 				require.Less(t, k, len(got), "%s", name)
 				require.Equal(t, want[k].Text, got[k].Text, "%s of %+q", name, texts[i:i+200])
-				if name != "stop" { // the judge counts holes at the end of a value, too
+				if name != "stop" { // OpenSearch also counts holes at the end of a value.
 					require.Equal(t, want[k], got[k], name)
 				}
 			}
@@ -104,6 +104,8 @@ func TestAnalyser(t *testing.T) {
 		}
 	}
 }
+
+func asStatus(err error, target **opensearchtest.StatusError) bool { return errors.As(err, target) }
 
 func cause(err error) string {
 	var e *opensearchtest.StatusError
@@ -124,8 +126,8 @@ func cause(err error) string {
 	return e.Error()
 }
 
-// inBoth puts the people into the read models and into the judge's index, and returns the DSN of the read models.
-func inBoth(t *testing.T) string {
+// fillBoth inserts the people into the read models and into OpenSearch, and returns the DSN of the read models.
+func fillBoth(t *testing.T) string {
 	t.Helper()
 	if dsn := os.Getenv(storeEnv); dsn != "" {
 		return dsn
@@ -146,9 +148,9 @@ func index(t *testing.T, name string, docs []searchtest.Document) {
 	require.NoError(t, node.Index(t.Context(), name, raw))
 }
 
-// refusedByScore says that the judge refuses a query when it has to work out scores, as it need not for the order that was
-// asked for.
-func refusedByScore(ctx context.Context, body map[string]any) bool {
+// rejectedByScore reports whether OpenSearch rejects a query only if it computes scores, which the requested order does
+// not need.
+func rejectedByScore(ctx context.Context, body map[string]any) bool {
 	if body["sort"] == nil {
 		return false
 	}
@@ -157,7 +159,7 @@ func refusedByScore(ctx context.Context, body map[string]any) bool {
 	return asStatus(err, &e)
 }
 
-// ask puts a request to the judge.
+// ask sends a request to OpenSearch.
 func ask(ctx context.Context, index string, body map[string]any, size int) (searchtest.Result, error) {
 	m := map[string]any{"size": size}
 	for k, v := range body {
@@ -182,9 +184,10 @@ func ask(ctx context.Context, index string, body map[string]any, size int) (sear
 	return out, nil
 }
 
-// supported names the clauses and parameters of muster's table that a question need not have.
+// supported returns the clauses and parameters of the table of clauses that are optional in a query.
 func supported() []string {
-	always := []string{"query", "fields", "value", "terms", "functions", "filter", "positive", "negative", "negative_boost", "queries", "path"}
+	always := []string{"query", "fields", "value", "terms", "functions", "filter", "positive", "negative",
+		"negative_boost", "queries", "path"}
 	var out []string
 	for _, c := range clause.Clauses() {
 		if c.Refused != "" {
@@ -199,7 +202,8 @@ func supported() []string {
 		for _, p := range c.Parameters {
 			name := c.Name + "." + p.Name
 			switch name {
-			case "terms_set.minimum_should_match", "combined_fields.auto_generate_synonyms_phrase_query": // the judge does not know them
+			case "terms_set.minimum_should_match",
+				"combined_fields.auto_generate_synonyms_phrase_query": // unknown to OpenSearch
 				continue
 			case "match_none.boost": // makes no difference
 				continue

@@ -13,19 +13,19 @@ import (
 	"muster/query-api/opensearchtest"
 )
 
-// nodeEnv and storeEnv name the judge's URL and the read models' DSN, both with the people in them, when the process
-// that runs these tests has started them already (TestFaults).
+// nodeEnv and storeEnv name the environment variables with the URL of OpenSearch and the DSN of the read models, both
+// filled, if the parent process has started them (TestFaults_AreDetected).
 const (
 	nodeEnv  = "MUSTER_TEST_SEARCH_NODE"
 	storeEnv = "MUSTER_TEST_SEARCH_STORE"
-	// failuresEnv is 1 when the first difference is enough.
+	// failuresEnv names the environment variable that is 1 if the first difference ends the test.
 	failuresEnv = "MUSTER_TEST_SEARCH_FAILURES"
 )
 
-// people of the generated world.
+// people is the size of the sample data.
 const people = 3400
 
-// Shared by the tests that ask OpenSearch, set by TestMain.
+// Shared by the tests with OpenSearch, set by TestMain.
 var (
 	node    *opensearchtest.Node
 	queries        = 5000

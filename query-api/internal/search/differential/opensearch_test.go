@@ -19,21 +19,21 @@ import (
 	"muster/query-api/internal/search/searchtest"
 )
 
-// questions were answered wrongly once, one a line.
+// regressions are queries with wrong results in the past, one a line.
 //
 //go:embed questions.jsonl
-var questions string
+var regressions string
 
-// TestSearch asks muster and the judge the same questions: those of before, then random ones.
-func TestSearch(t *testing.T) {
-	conn := open(t, inBoth(t))
+// The queries are past regressions, then random ones.
+func TestSearch_EqualsOpenSearch(t *testing.T) {
+	conn := open(t, fillBoth(t))
 	docs := documents(t, conn)
-	both := newWays(t, conn, time.Now, search.Config{Timeout: patience})
+	both := newEngines(t, conn, time.Now, search.Config{Timeout: waitTimeout})
 	muster := both[0]
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed, Allowed: allowed()})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
-	once := os.Getenv(failuresEnv) == "1" // of a fault that is made on purpose
+	once := os.Getenv(failuresEnv) == "1" // of a deliberate fault
 	compare := func(q map[string]any, totalsOnly bool) (total int, refused, err error) {
 		body, err := json.Marshal(q, json.Deterministic(true))
 		if err != nil {
@@ -46,36 +46,38 @@ func TestSearch(t *testing.T) {
 		got, err := muster.Search(t.Context(), body)
 		if err != nil {
 			var e *clause.Error
-			// The judge looks at no clause that cannot matter, and counts a phrase with slop as one where muster's limit counts words.
-			if errors.As(err, &e) && (want.Total == 0 || refusedByScore(t.Context(), q) || strings.Contains(e.Reason, "more than 1024 clauses")) {
+			// OpenSearch skips clauses that cannot matter, and counts a phrase with slop as one clause, muster its words.
+			if errors.As(err, &e) && (want.Total == 0 || rejectedByScore(t.Context(), q) ||
+				strings.Contains(e.Reason, "more than 1024 clauses")) {
 				return 0, err, nil
 			}
-			var budget *search.Budget // the judge that is asked here takes more clauses than Elasticsearch does
-			if errors.As(err, &budget) && strings.Contains(budget.Reason, "more than 1024 terms") {
+			var tooExpensive *search.TooExpensiveError // OpenSearch allows more clauses than Elasticsearch.
+			if errors.As(err, &tooExpensive) && strings.Contains(tooExpensive.Reason, "more than 1024 terms") {
 				return 0, err, nil
 			}
-			if once && !errors.As(err, &e) { // a fault is to be seen in an answer, not in what it took
+			if once && !errors.As(err, &e) { // A fault must show in a result, not in its cost.
 				return 0, err, nil
 			}
 			return 0, nil, err
 		}
-		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly), searchtest.CompareInner(q, want, got, totalsOnly))
+		return want.Total, nil, cmp.Or(searchtest.Compare(want, got, totalsOnly),
+			searchtest.CompareInner(q, want, got, totalsOnly))
 	}
 	limit, tries := 25, 150
 	if once {
 		limit, tries = 1, 0
 	}
-	for i, line := range strings.Split(strings.TrimSpace(questions), "\n") {
+	for i, line := range strings.Split(strings.TrimSpace(regressions), "\n") {
 		var body map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &body), "question %d", i)
-		for way := range both {
-			muster = both[way]
+		require.NoError(t, json.Unmarshal([]byte(line), &body), "regression %d", i)
+		for number := range both {
+			muster = both[number]
 			_, refused, err := compare(body, false)
 			if !once {
 				require.NoError(t, refused, line)
 			}
 			if err != nil {
-				t.Errorf("question %d, way %d: %v\n%s", i, way, err, line)
+				t.Errorf("regression %d, engine %d: %v\n%s", i, number, err, line)
 				if once {
 					return
 				}
@@ -86,10 +88,10 @@ func TestSearch(t *testing.T) {
 	for i := range queries {
 		if i == queries/2 {
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			both = newWays(t, conn, time.Now, atRest())
+			both = newEngines(t, conn, time.Now, largeSinglePart())
 		}
 		q := g.Next()
-		muster = both.of(q.Number)
+		muster = both.forQuery(q.Number)
 		muster.paged = q.Number%10 == 0
 		total, refused, err := compare(q.Body, q.TotalsOnly)
 		if refused != nil {
@@ -98,7 +100,7 @@ func TestSearch(t *testing.T) {
 		}
 		coverage.Add(q, total)
 		if 1 <= total && 2*total <= len(docs) {
-			g.Told(q)
+			g.AddSelective(q)
 		}
 		if err == nil {
 			continue
@@ -117,9 +119,9 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	require.NoError(t, coverage.Print(os.Stdout))
-	t.Logf("%d people; refused: %v", len(docs), refusals)
+	t.Logf("%d people; rejected: %v", len(docs), refusals)
 	if !t.Failed() && !once {
-		require.GreaterOrEqual(t, coverage.Telling(), 60.0)
+		require.GreaterOrEqual(t, coverage.Selective(), 60.0)
 		if queries >= 5000 {
 			require.Empty(t, coverage.Rare(20))
 			require.Empty(t, coverage.Missing(supported()))

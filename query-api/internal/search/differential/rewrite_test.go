@@ -10,11 +10,11 @@ import (
 	"muster/query-api/internal/search"
 )
 
-// Of more terms than a search may have the first ones are scored, or it is refused.
-func TestTooManyTerms(t *testing.T) {
+func TestSearch_RejectsOrCutsTooManyTerms(t *testing.T) {
 	muster := newEngine(t, store(t, 600), time.Now)
 	for _, query := range []string{
-		`{"prefix":{"experience.description.keyword":{"value":"","rewrite":"REWRITE"}}}`, `{"wildcard":{"experience.description.keyword":{"value":"*","rewrite":"REWRITE"}}}`,
+		`{"prefix":{"experience.description.keyword":{"value":"","rewrite":"REWRITE"}}}`,
+		`{"wildcard":{"experience.description.keyword":{"value":"*","rewrite":"REWRITE"}}}`,
 		`{"regexp":{"experience.description.keyword":{"value":"~(engineer)","rewrite":"REWRITE"}}}`,
 	} {
 		ask := func(rewrite string) (int, error) {
@@ -22,8 +22,8 @@ func TestTooManyTerms(t *testing.T) {
 			return r.Total, err
 		}
 		_, err := ask("scoring_boolean")
-		var budget *search.Budget
-		require.ErrorAs(t, err, &budget, query)
+		var tooExpensive *search.TooExpensiveError
+		require.ErrorAs(t, err, &tooExpensive, query)
 		require.ErrorContains(t, err, "more than 1024 terms", query)
 		few, err := ask("top_terms_100")
 		require.NoError(t, err)
@@ -33,8 +33,9 @@ func TestTooManyTerms(t *testing.T) {
 		require.LessOrEqual(t, few, all)
 	}
 
-	var budget *search.Budget
-	_, err := muster.Search(t.Context(), []byte(`{"query":{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 300)+`b"}}}`))
-	require.ErrorAs(t, err, &budget)
-	require.ErrorContains(t, err, "words in their fields: name fewer fields", "more than any statement is done with")
+	var tooExpensive *search.TooExpensiveError
+	_, err := muster.Search(t.Context(),
+		[]byte(`{"query":{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 300)+`b"}}}`))
+	require.ErrorAs(t, err, &tooExpensive)
+	require.ErrorContains(t, err, "words in their fields: name fewer fields", "more than a statement can read")
 }

@@ -18,9 +18,8 @@ import (
 	"muster/query-api/internal/search"
 )
 
-// TestSource shows of each person what the judge shows, for names of fields and patterns drawn from the documents. The
-// profile id is always shown (rulings.md, Search).
-func TestSource(t *testing.T) {
+// Names of fields and patterns are drawn from the documents. The profile ID is always returned (rulings.md, Search).
+func TestSourceFilter_EqualsOpenSearch(t *testing.T) {
 	conn := open(t, enginetest.DSN(t))
 	fill(t, conn, 60)
 	docs := documents(t, conn)
@@ -31,7 +30,7 @@ func TestSource(t *testing.T) {
 	for _, d := range docs {
 		var v any
 		require.NoError(t, json.Unmarshal(d.JSON, &v))
-		memberNames(v, "", names)
+		fieldPaths(v, "", names)
 	}
 	all := make([]string, 0, len(names))
 	for n := range names {
@@ -43,9 +42,10 @@ func TestSource(t *testing.T) {
 		source := drawSource(r, all)
 		text, err := json.Marshal(source, json.Deterministic(true))
 		require.NoError(t, err)
-		body, err := json.Marshal(map[string]any{"query": map[string]any{"match_all": map[string]any{}}, "size": len(docs), "_source": source}, json.Deterministic(true))
+		body, err := json.Marshal(map[string]any{"query": map[string]any{"match_all": map[string]any{}},
+			"size": len(docs), "_source": source}, json.Deterministic(true))
 		require.NoError(t, err)
-		var judged struct {
+		var reference struct {
 			Hits struct {
 				Hits []struct {
 					ID     string         `json:"_id"`
@@ -53,9 +53,10 @@ func TestSource(t *testing.T) {
 				} `json:"hits"`
 			} `json:"hits"`
 		}
-		require.NoError(t, node.Do(t.Context(), http.MethodPost, "/sources/_search", jsontext.Value(body), &judged), "%s", text)
+		require.NoError(t, node.Do(t.Context(), http.MethodPost, "/sources/_search", jsontext.Value(body), &reference),
+			"%s", text)
 		want := make(map[string]map[string]any)
-		for _, h := range judged.Hits.Hits {
+		for _, h := range reference.Hits.Hits {
 			if h.Source == nil {
 				h.Source = make(map[string]any)
 			}
@@ -63,7 +64,8 @@ func TestSource(t *testing.T) {
 			h.Source["profile_id"] = h.ID
 			want[h.ID] = h.Source
 		}
-		prepared, err := muster.searcher.Prepare(search.Request{Query: jsontext.Value(`{"match_all":{}}`), Source: text, Size: len(docs), Organization: "test"})
+		prepared, err := muster.searcher.Prepare(search.Request{Query: jsontext.Value(`{"match_all":{}}`), Source: text,
+			Size: len(docs), Organization: "test"})
 		require.NoError(t, err, "%s", text)
 		page, err := prepared.Run(t.Context())
 		require.NoError(t, err)
@@ -74,26 +76,26 @@ func TestSource(t *testing.T) {
 			require.Equal(t, want[page.ProfileIDs[i]], got, "%s", text)
 		}
 	}
-	require.Greater(t, filtered, 10_000, "what is compared is not empty")
+	require.Greater(t, filtered, 10_000, "fields were compared")
 }
 
-// memberNames collects the names of all members of a value, with those of the objects that hold them in front.
-func memberNames(v any, path string, names map[string]bool) {
+// fieldPaths collects the paths of all fields of a value.
+func fieldPaths(v any, path string, names map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
 			name := strings.TrimPrefix(path+"."+k, ".")
 			names[name] = true
-			memberNames(e, name, names)
+			fieldPaths(e, name, names)
 		}
 	case []any:
 		for _, e := range v {
-			memberNames(e, path, names)
+			fieldPaths(e, path, names)
 		}
 	}
 }
 
-// drawSource draws a value of _source.
+// drawSource returns a random value of _source.
 func drawSource(r *rand.Rand, names []string) any {
 	pattern := func() string {
 		name := names[r.IntN(len(names))]

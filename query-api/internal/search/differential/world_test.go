@@ -17,7 +17,7 @@ import (
 	"muster/schemas/sampledata"
 )
 
-// open connects to a database.
+// open connects to the read models.
 func open(t *testing.T, dsn string) driver.Conn {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, MaxOpenConns: 4})
@@ -26,8 +26,8 @@ func open(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-// store is a database with the read models of a generated world; people are
-// those of the world, about six in ten have a profile.
+// store returns a database with the read models of sample data for the given number of people, about 60% of whom have a
+// profile.
 func store(t *testing.T, people int) driver.Conn {
 	t.Helper()
 	conn := open(t, enginetest.DSN(t))
@@ -35,7 +35,7 @@ func store(t *testing.T, people int) driver.Conn {
 	return conn
 }
 
-// fill makes the read models and puts the people into them.
+// fill creates the read models and inserts the people.
 func fill(t *testing.T, conn driver.Conn, people int) {
 	t.Helper()
 	files, err := readmodel.Migrations()
@@ -46,7 +46,7 @@ func fill(t *testing.T, conn driver.Conn, people int) {
 	require.NoError(t, err)
 	s := &sink{t: t, conn: conn, renderer: readmodel.NewRenderer(identity.Default())}
 	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: people, Seed: 6}, s, nil))
-	for _, r := range strangePeople() {
+	for _, r := range unusualPeople() {
 		require.NoError(t, s.Record(sampledata.NetworkPerson, []byte(r)))
 	}
 	require.NoError(t, s.flush())
@@ -87,12 +87,14 @@ func (s *sink) flush() error {
 
 func (*sink) Truth([]byte) error { return nil }
 
-// documents are the people of the store as the API serves them.
+// documents returns the people of the store as the API returns them.
 func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	t.Helper()
-	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL WHERE NOT deleted ORDER BY profile_id")
+	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+
+		" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL "+
+		"WHERE NOT deleted ORDER BY profile_id")
 	require.NoError(t, err)
-	defer rows.Close() // read to its end
+	defer rows.Close() // read completely
 	var out []searchtest.Document
 	for rows.Next() {
 		var fragment string
@@ -105,7 +107,7 @@ func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	return out
 }
 
-// clockChanges are instants around which some zone's clocks go forward or back (searchtest's zones).
+// clockChanges returns instants around which the clocks of a time zone of searchtest change.
 func clockChanges() []string {
 	return []string{
 		"2026-03-08T04:30:00Z", "2026-03-08T05:30:00Z", "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z",
@@ -113,14 +115,15 @@ func clockChanges() []string {
 	}
 }
 
-// strangePeople have what the generated world lacks: scripts, emoji, long values, repeated words, empty texts.
-func strangePeople() []string {
+// unusualPeople returns what the sample data lack: scripts, emoji, long values, repeated words, empty texts.
+func unusualPeople() []string {
 	long := make([]byte, 300)
 	for i := range long {
 		long[i] = "abcdefghij"[i%10]
 	}
 	person := func(i int, updated, members string) string {
-		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"%s",%s}`, i, i, updated, members)
+		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"%s",%s}`, i,
+			i, updated, members)
 	}
 	bodies := []string{
 		`"full_name":"田中 太郎","headline":"東京のソフトウェアエンジニア 東京 東京"`,
@@ -128,11 +131,18 @@ func strangePeople() []string {
 		`"full_name":"Ольга Иванова","headline":"Инженер-программист C++ и Go","summary":"Санкт-Петербург"`,
 		`"full_name":"محمد علي","headline":"مهندس برمجيات 🚀 ★"`,
 		`"full_name":"!!! ---","headline":"🚀🚀 👩‍💻 rockets 🚀"`,
-		`"full_name":"Ann O'Neil","headline":"engineer engineer engineer, AT&T and node.js at 10:30","summary":"` + string(long) + `"`,
-		`"full_name":"Ann O’Neil","headline":"ENGINEER of C# and .NET; Engineer","connections":0,"followers":9007199254740993`,
-		`"headline":"the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the end"`,
-		`"full_name":"No Jobs","experience":[{"title":"Engineer","start":"1999","current":false},{"title":"Engineer","company":{"name":"Engineer Engineer"}},{"company":{"name":"Acme"}}],"languages":[{"language":"Deutsch"},{"proficiency":"native"}]`,
-		`"full_name":"Two Jobs","experience":[{"title":"Software Engineer","company":{"name":"Acme"},"start":"2001-02-03","end":"2004"},{"title":"Manager of Engineer","company":{"name":"Acme Corp"},"start":"2004-05","description":"Software was here. Engineer too"}]`,
+		`"full_name":"Ann O'Neil","headline":"engineer engineer engineer, AT&T and node.js at 10:30","summary":"` +
+			string(long) + `"`,
+		`"full_name":"Ann O’Neil","headline":"ENGINEER of C# and .NET; Engineer","connections":0,` +
+			`"followers":9007199254740993`,
+		`"headline":"the the the the the the the the the the the the the the the the the the the the the the the the ` +
+			`the the the the the the the the the the the the the the the the the the the the end"`,
+		`"full_name":"No Jobs","experience":[{"title":"Engineer","start":"1999","current":false},{"title":"Engineer",` +
+			`"company":{"name":"Engineer Engineer"}},{"company":{"name":"Acme"}}],` +
+			`"languages":[{"language":"Deutsch"},{"proficiency":"native"}]`,
+		`"full_name":"Two Jobs","experience":[{"title":"Software Engineer","company":{"name":"Acme"},` +
+			`"start":"2001-02-03","end":"2004"},{"title":"Manager of Engineer","company":{"name":"Acme Corp"},` +
+			`"start":"2004-05","description":"Software was here. Engineer too"}]`,
 		`"full_name":"Ångström Ünal","headline":"Straße İstanbul ﬁnance ΣΊΣΥΦΟΣ"`,
 		`"full_name":"a*b?c\\d \"quoted\" (x) [y] {z} /s/","headline":"wild * cards ? and \\ slashes + - && || ! ^ ~ :"`,
 		`"full_name":"Gaps","experience":[{"title":"Omega"},{"title":"!!!"},{"title":"Omega"}]`,

@@ -19,18 +19,18 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Collection is documents to be searched.
+// Collection is a set of documents to search.
 type Collection struct {
 	documents []document
-	stats     map[string]*fieldStats // by the names of fields
+	stats     map[string]*fieldStats // by field name
 }
 
 type document struct {
 	id   string
 	root unit
-	// elements are those of each nested path.
+	// elements are the nested documents of each path.
 	elements map[string][]unit
-	// lists are those elements as they are written.
+	// lists are the same elements as JSON.
 	lists map[string][]any
 }
 
@@ -40,9 +40,9 @@ type unit map[string]*content
 
 // content is a field of a unit.
 type content struct {
-	texts   []string         // values of a text
-	tokens  []analysis.Token // theirs
-	terms   []string         // whole values; of booleans "T" and "F"
+	texts   []string         // values of a text field
+	tokens  []analysis.Token // of texts
+	terms   []string         // whole values; "T" and "F" of booleans
 	numbers []int64          // numbers and dates
 }
 
@@ -52,7 +52,7 @@ type fieldStats struct {
 	frequency    map[string]int // units with a term
 }
 
-// New reads documents in the form of search results.
+// New parses documents in the form of search results.
 func New(documents [][]byte) (*Collection, error) {
 	c := &Collection{stats: make(map[string]*fieldStats)}
 	for _, raw := range documents {
@@ -71,7 +71,7 @@ func New(documents [][]byte) (*Collection, error) {
 	return c, nil
 }
 
-// read makes units of a document.
+// read builds the units of a document.
 func read(raw []byte) (document, error) {
 	d := document{root: unit{}, elements: make(map[string][]unit), lists: make(map[string][]any)}
 	var tree map[string]any
@@ -136,7 +136,7 @@ func at(v any, path string) any {
 	return v
 }
 
-// add gives a unit a value of a field.
+// add adds a value of a field to a unit.
 func (u unit) add(f readmodel.SearchField, v any) error {
 	if v == nil {
 		return nil
@@ -174,7 +174,7 @@ func (u unit) add(f readmodel.SearchField, v any) error {
 	return err
 }
 
-// finish analyses the texts, whose values are 100 positions apart.
+// finish analyzes the texts, whose values are 100 positions apart.
 func (u unit) finish() {
 	for _, c := range u {
 		c.tokens = analysis.AnalyzeValues(nil, c.texts)
@@ -218,7 +218,7 @@ func (c *Collection) countField(name string, terms []string, n int) {
 	}
 }
 
-// field gives the statistics of a field.
+// field returns the statistics of a field.
 func (c *Collection) field(f algebra.Field) *fieldStats {
 	if s := c.stats[f.Name()]; s != nil {
 		return s
@@ -226,7 +226,7 @@ func (c *Collection) field(f algebra.Field) *fieldStats {
 	return &fieldStats{}
 }
 
-// dictionary are the terms of a field that a condition holds for, in order.
+// dictionary returns the terms of a field that satisfy a condition, in order.
 func (c *Collection) dictionary(f algebra.Field, fits func(term string) bool) []string {
 	var out []string
 	for _, t := range slices.Sorted(maps.Keys(c.field(f).frequency)) {
@@ -237,7 +237,7 @@ func (c *Collection) dictionary(f algebra.Field, fits func(term string) bool) []
 	return out
 }
 
-// milliseconds reads a date or an instant.
+// milliseconds parses a date or an instant.
 func milliseconds(s string) (int64, error) {
 	layout := time.RFC3339Nano
 	if len(s) == len(time.DateOnly) {

@@ -14,7 +14,7 @@ import (
 	"muster/query-api/internal/search/searchtest"
 )
 
-// inner gives all inner hits of a document by their names, nil when nobody asked.
+// inner returns all inner hits of a document by name, or nil if the query requests none.
 func (e *evaluation) inner(n algebra.Node, d *document) (map[string]searchtest.Inner, error) {
 	var out map[string]searchtest.Inner
 	var err error
@@ -31,7 +31,7 @@ func (e *evaluation) inner(n algebra.Node, d *document) (map[string]searchtest.I
 	return out, err
 }
 
-// hit is an element that matches.
+// hit is a nested document that matches.
 type hit struct {
 	index int
 	score float64
@@ -42,9 +42,11 @@ func (e *evaluation) hits(n algebra.Nested, d *document) (searchtest.Inner, erro
 	sorts := make([]planner.Sort, len(n.InnerHits.Sort))
 	for i, s := range n.InnerHits.Sort {
 		kind := map[algebra.InnerKey]planner.SortKind{
-			algebra.InnerScore: planner.SortScore, algebra.InnerField: planner.SortField, algebra.InnerPlace: planner.SortDocument,
+			algebra.InnerScore: planner.SortScore, algebra.InnerField: planner.SortField,
+			algebra.InnerPosition: planner.SortDocument,
 		}[s.By]
-		sorts[i] = planner.Sort{Kind: kind, Field: s.Field, Double: s.Double, Descending: s.Descending, MissingFirst: s.MissingFirst, Missing: s.Missing}
+		sorts[i] = planner.Sort{Kind: kind, Field: s.Field, Double: s.Double, Descending: s.Descending,
+			MissingFirst: s.MissingFirst, Missing: s.Missing}
 	}
 	var list []hit
 	for i, u := range d.elements[n.Path] {
@@ -92,7 +94,7 @@ func (e *evaluation) hits(n algebra.Nested, d *document) (searchtest.Inner, erro
 	return out, nil
 }
 
-// shown is what inner hits show of an element, which holds no objects.
+// shown returns the selected fields of an element, which has no objects.
 func shown(n algebra.Nested, element any) (jsontext.Value, error) {
 	source := n.InnerHits.Source
 	named := func(patterns []string, name string) bool {

@@ -14,13 +14,13 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// place is where a node is asked: a person, or an element of hers.
+// place is the document that a node is matched with: a person, or one of its nested documents.
 type place struct {
 	document *document
 	unit     unit
 }
 
-// content is a field at a place, empty when it is missing.
+// content returns a field at a place, empty if it is missing.
 func (p place) content(f algebra.Field) *content {
 	of := p.unit
 	if f.Identity {
@@ -32,7 +32,7 @@ func (p place) content(f algebra.Field) *content {
 	return &content{}
 }
 
-// terms are the terms of a field at a place, each once for each time it is there.
+// terms returns the terms of a field at a place, with repetitions.
 func (p place) terms(f algebra.Field) []string {
 	c := p.content(f)
 	if !f.IsText() {
@@ -45,7 +45,7 @@ func (p place) terms(f algebra.Field) []string {
 	return out
 }
 
-// evaluation is the work on one query.
+// evaluation is the state of evaluating one query.
 type evaluation struct {
 	*Collection
 	// blends are the terms of each blend of the query.
@@ -53,7 +53,7 @@ type evaluation struct {
 	next   int // number of the next blend of an expansion
 }
 
-// matches says whether a node matches, and with which score.
+// matches reports whether a node matches, and its score.
 func (e *evaluation) matches(n algebra.Node, p place) (score float64, ok bool) {
 	switch n := n.(type) {
 	case algebra.All:
@@ -130,7 +130,7 @@ func (e *evaluation) boolean(n algebra.Bool, p place) (score float64, ok bool) {
 	}
 	wanted := p.content(*n.MinimumField).numbers
 	if len(wanted) != 1 {
-		return 0, false // nobody says how many: never found
+		return 0, false // Without the field of the minimum, nothing matches.
 	}
 	return score, int64(found) >= max(wanted[0], 1)
 }
@@ -186,7 +186,7 @@ func inRange(n algebra.Range, p place) bool {
 	})
 }
 
-// fits says whether a term has the form of a pattern.
+// fits reports whether a term matches a pattern.
 func fits(n algebra.Pattern, term string) bool {
 	text := n.Text
 	if n.Kind != algebra.Regexp && n.Insensitive {
@@ -202,7 +202,7 @@ func fits(n algebra.Pattern, term string) bool {
 	}
 	found := regexp.MustCompile(n.Expression).MatchString(term)
 	if found && n.Regexp != nil {
-		found, _ = n.Regexp.Match(context.Background(), term) // fails only with the context
+		found, _ = n.Regexp.Match(context.Background(), term) // It fails only with the context.
 	}
 	return found
 }
@@ -216,10 +216,10 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// wild matches * and ?. Only the last * is tried again with more: those before it have matched as little as they can.
+// wild matches * and ?. It backtracks to the last * only: those before it have matched as little as possible.
 func wild(pattern, term []rune) bool {
 	starred := false
-	var behind, from []rune // the pattern behind the last *, and where it was tried last
+	var behind, from []rune // the pattern after the last *, and where it was tried last
 	for len(pattern) > 0 || len(term) > 0 {
 		switch n := one(pattern, term); {
 		case n > 0:
@@ -237,7 +237,7 @@ func wild(pattern, term []rune) bool {
 	return true
 }
 
-// one is how long the beginning of a pattern is that matches the first character of a term; 0: it does not.
+// one returns the length of the prefix of a pattern that matches the first character of a term, or 0.
 func one(pattern, term []rune) int {
 	switch {
 	case len(pattern) == 0, len(term) == 0, pattern[0] == '*':
@@ -250,7 +250,7 @@ func one(pattern, term []rune) int {
 	return 0
 }
 
-// expand replaces unfinished and fuzzy terms by those that are there.
+// expand replaces prefixes, patterns and fuzzy words by the terms that exist.
 func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
 	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
 		switch n := n.(type) {
@@ -260,11 +260,11 @@ func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
 			if n.Rewrite == algebra.RewriteDefault {
 				return n, nil
 			}
-			var list []near
+			var list []candidateTerm
 			for _, t := range e.dictionary(n.Field, func(t string) bool { return fits(n, t) }) {
-				list = append(list, near{t, 1})
+				list = append(list, candidateTerm{t, 1})
 			}
-			return e.rewritten(n.Field, n.Rewrite, list[:min(len(list), n.Expansions)])
+			return e.anyTerm(n.Field, n.Rewrite, list[:min(len(list), n.Expansions)])
 		case algebra.Phrase:
 			if !n.PrefixLast {
 				return n, nil
@@ -275,7 +275,7 @@ func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
 			if len(list) == 0 {
 				return algebra.None{}, nil
 			}
-			if last == 0 { // the words count each by itself
+			if last == 0 { // Each word has its own score.
 				any := algebra.Bool{Minimum: 1}
 				for _, t := range list {
 					any.Should = append(any.Should, algebra.Term{Field: n.Field, Text: t})
@@ -290,14 +290,14 @@ func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
 	})
 }
 
-// near is a term, and what it counts.
-type near struct {
+// candidateTerm is a term of an expansion with its boost.
+type candidateTerm struct {
 	term  string
 	count float64
 }
 
 func (e *evaluation) fuzzy(n algebra.Fuzzy) (algebra.Node, error) {
-	var list []near
+	var list []candidateTerm
 	length := utf8.RuneCountInString(n.Text)
 	prefix := string([]rune(n.Text)[:min(n.PrefixLength, length)])
 	e.dictionary(n.Field, func(t string) bool {
@@ -306,12 +306,12 @@ func (e *evaluation) fuzzy(n algebra.Fuzzy) (algebra.Node, error) {
 			if d > 0 {
 				count = 1 - float64(d)/float64(min(length, utf8.RuneCountInString(t)))
 			}
-			list = append(list, near{t, count})
+			list = append(list, candidateTerm{t, count})
 		}
 		return false
 	})
-	// The nearest ones, those of the same distance by the alphabet, as they came.
-	slices.SortStableFunc(list, func(a, b near) int {
+	// The most similar terms, ties in alphabetical order, in their original order.
+	slices.SortStableFunc(list, func(a, b candidateTerm) int {
 		switch {
 		case math.Abs(a.count-b.count) < 1e-6:
 			return 0
@@ -327,11 +327,11 @@ func (e *evaluation) fuzzy(n algebra.Fuzzy) (algebra.Node, error) {
 		}
 		return set, nil
 	}
-	return e.rewritten(n.Field, n.Rewrite, list[:min(len(list), n.Expansions)])
+	return e.anyTerm(n.Field, n.Rewrite, list[:min(len(list), n.Expansions)])
 }
 
-// rewritten joins terms that stand for one.
-func (e *evaluation) rewritten(f algebra.Field, how algebra.Rewriting, list []near) (algebra.Node, error) {
+// anyTerm returns the disjunction of the terms of an expansion.
+func (e *evaluation) anyTerm(f algebra.Field, how algebra.RewriteMethod, list []candidateTerm) (algebra.Node, error) {
 	if len(list) == 0 {
 		return algebra.None{}, nil
 	}
@@ -343,7 +343,7 @@ func (e *evaluation) rewritten(f algebra.Field, how algebra.Rewriting, list []ne
 	for _, t := range list {
 		var n algebra.Node = algebra.Term{Field: f, Text: t.term}
 		switch how {
-		case algebra.RewriteNearness:
+		case algebra.RewriteTopTermsBoost:
 			n = algebra.Set{Field: f, Values: []string{t.term}}
 		case algebra.RewriteScored:
 		default:
@@ -354,7 +354,7 @@ func (e *evaluation) rewritten(f algebra.Field, how algebra.Rewriting, list []ne
 	return any, nil
 }
 
-// distance counts the edits between two words; swapping neighbours may be one.
+// distance returns the edit distance of two words; swapping adjacent characters may be one edit.
 func distance(a, b []rune, swaps bool) int {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) + len(b)

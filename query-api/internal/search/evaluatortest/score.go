@@ -6,17 +6,16 @@ import (
 	"slices"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/query-api/internal/search/sloppy"
+	"muster/query-api/internal/search/sloppyphrase"
 )
 
-// bm25 is the score of a term or phrase that occurs so often in a text of so
-// many words (rulings.md, Search).
+// bm25 returns the score of a term or phrase by its frequency and the length of the text (rulings.md, Search).
 func bm25(weight, frequency, length, average float64) float64 {
 	return 2.2 * weight * frequency / (frequency + 1.2*(0.25+0.75*length/average))
 }
 
-// rarity is the weight of a term that df of n units have.
-func rarity(df, n int) float64 {
+// idf returns the weight of a term that df of n units have.
+func idf(df, n int) float64 {
 	return math.Log1p((float64(max(n, df)) - float64(df) + 0.5) / (float64(df) + 0.5))
 }
 
@@ -24,7 +23,7 @@ func (s *fieldStats) average() float64 {
 	return float64(float32(float64(s.terms) / float64(max(s.units, 1))))
 }
 
-// norm is a length as an index keeps it in a byte (Lucene's SmallFloat).
+// norm returns a length as an index stores it in a byte (Lucene's SmallFloat).
 func norm(length int) float64 {
 	const exact = 24
 	if length < exact {
@@ -56,14 +55,14 @@ func (e *evaluation) term(n algebra.Term, p place) (float64, bool) {
 			df = min(df, stats.units)
 		}
 	}
-	weight := rarity(df, stats.units)
+	weight := idf(df, stats.units)
 	if !n.Field.IsText() {
-		return bm25(weight, 1, 1, stats.average()), true // neither frequencies nor lengths are kept
+		return bm25(weight, 1, 1, stats.average()), true // without frequencies and lengths
 	}
 	return bm25(weight, float64(frequency), norm(len(p.terms(n.Field))), stats.average()), true
 }
 
-// blended is the document frequency of a term among those it is blended with.
+// blended returns the document frequency of a term in its blend.
 func (e *evaluation) blended(n algebra.Term) int {
 	var list []algebra.Term
 	for _, t := range e.blends[n.Statistics()] {
@@ -79,8 +78,8 @@ func (e *evaluation) blended(n algebra.Term) int {
 	if !n.Across || len(e.blends[n.Statistics()]) < 2 {
 		return most
 	}
-	// Over fields: one more for each step down in frequency, so that a word counts
-	// a little less in the fields where it is frequent.
+	// Across fields: one more for each step down in frequency, so that a word scores slightly less in fields where it is
+	// frequent.
 	slices.SortStableFunc(list, func(a, b algebra.Term) int { return df(b) - df(a) })
 	smallest := math.MaxInt
 	for _, t := range list {
@@ -106,13 +105,13 @@ func (e *evaluation) blended(n algebra.Term) int {
 
 func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 	stats := e.field(n.Field)
-	var terms []sloppy.Term
+	var terms []sloppyphrase.Term
 	weight := 0.0
 	for i, position := range n.Terms {
 		if len(position) == 0 {
 			continue
 		}
-		t := sloppy.Term{Offset: i, Words: position}
+		t := sloppyphrase.Term{Offset: i, Words: position}
 		for _, token := range p.content(n.Field).tokens {
 			if slices.Contains(position, token.Text) {
 				t.Positions = append(t.Positions, token.Position)
@@ -121,7 +120,7 @@ func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 		terms = append(terms, t)
 		for _, w := range position {
 			if df := stats.frequency[w]; df > 0 {
-				weight += rarity(df, stats.units)
+				weight += idf(df, stats.units)
 			}
 		}
 	}
@@ -129,10 +128,10 @@ func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 	switch {
 	case len(terms) == 0:
 	case n.Slop > 0 && len(terms) > 1:
-		frequency = sloppy.Frequency(terms, n.Slop)
+		frequency = sloppyphrase.Frequency(terms, n.Slop)
 	default:
 		for _, first := range terms[0].Positions {
-			together := !slices.ContainsFunc(terms, func(t sloppy.Term) bool {
+			together := !slices.ContainsFunc(terms, func(t sloppyphrase.Term) bool {
 				return !slices.Contains(t.Positions, first+t.Offset-terms[0].Offset)
 			})
 			if together {
@@ -146,8 +145,7 @@ func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 	return bm25(weight, frequency, norm(len(p.content(n.Field).tokens)), stats.average()), true
 }
 
-// combined scores a word as if the fields were one, each there as often as it
-// weighs.
+// combined scores a word as if the fields were one, each repeated by its weight.
 func (e *evaluation) combined(n algebra.Combined, p place) (float64, bool) {
 	df, units := 0, 0
 	terms, frequency, length := 0.0, 0.0, 0.0
@@ -169,10 +167,11 @@ func (e *evaluation) combined(n algebra.Combined, p place) (float64, bool) {
 	if frequency == 0 {
 		return 0, false
 	}
-	return bm25(rarity(df, units), frequency, norm(int(math.Floor(length+0.5))), float64(float32(terms/float64(units)))), true
+	return bm25(idf(df, units), frequency, norm(int(math.Floor(length+0.5))),
+		float64(float32(terms/float64(units)))), true
 }
 
-// function changes the score of a node.
+// function returns the changed score of a node.
 func (e *evaluation) function(n algebra.Function, p place) (float64, bool) {
 	score, ok := e.matches(n.Node, p)
 	if !ok {
@@ -198,7 +197,7 @@ func (e *evaluation) function(n algebra.Function, p place) (float64, bool) {
 	return score, n.MinScore == nil || score >= *n.MinScore
 }
 
-// factors joins those functions that count at a place.
+// factors combines the functions that apply at a place.
 func (e *evaluation) factors(n algebra.Function, p place) float64 {
 	var values []float64
 	sum, product, weights := 0.0, 1.0, 0.0
@@ -236,7 +235,7 @@ func (e *evaluation) factors(n algebra.Function, p place) float64 {
 	return values[0]
 }
 
-// value is a function without its weight. Random ones are not known here.
+// value returns the value of a function without its weight. Random functions are unsupported.
 func value(f algebra.Factor, p place) float64 {
 	numbers := p.content(f.Field).numbers
 	switch f.Kind {

@@ -15,7 +15,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// found is a document that matches.
+// found is a matching document.
 type found struct {
 	id       string
 	document *document
@@ -31,8 +31,7 @@ type key struct {
 	text    string
 }
 
-// Search gives all documents that match, in order. Documents that are equal in
-// every key come by their identity.
+// Search returns all matching documents in order. Ties in all keys are ordered by identity.
 func (c *Collection) Search(n algebra.Node, sorts []planner.Sort) (searchtest.Result, error) {
 	e := &evaluation{Collection: c, blends: make(map[int][]algebra.Term)}
 	n, err := e.expand(n)
@@ -110,7 +109,7 @@ func compare(s planner.Sort, a, b key) int {
 	return by
 }
 
-// json is the key as a search shows it.
+// json returns the key as in a search response.
 func (k key) json(s planner.Sort) jsontext.Value {
 	switch {
 	case s.Kind == planner.SortDocument:
@@ -124,14 +123,14 @@ func (k key) json(s planner.Sort) jsontext.Value {
 	case s.Field.IsString():
 		quoted, err := jsontext.AppendQuote(nil, k.text)
 		if err != nil {
-			return jsontext.Value(`""`) // not UTF-8: no document holds such
+			return jsontext.Value(`""`) // not UTF-8: no document has it
 		}
 		return quoted
 	}
 	return strconv.AppendInt(nil, k.integer, 10)
 }
 
-// key is the value of a document under a sort key.
+// key returns the value of a document for a sort key.
 func (e *evaluation) key(s planner.Sort, d *document, score float64) key {
 	units := []unit{d.root}
 	if s.Nested != nil {
@@ -145,7 +144,7 @@ func (e *evaluation) key(s planner.Sort, d *document, score float64) key {
 	return keyOf(s, d, units, score)
 }
 
-// keyOf is the value under a sort key of units of a document.
+// keyOf returns the value for a sort key of units of a document.
 func keyOf(s planner.Sort, d *document, units []unit, score float64) key {
 	switch s.Kind {
 	case planner.SortScore:
@@ -166,7 +165,7 @@ func keyOf(s planner.Sort, d *document, units []unit, score float64) key {
 			numbers = append(numbers, int64(strings.Index("FT", t)))
 		}
 	}
-	if s.Children != nil { // elements have one value each
+	if s.Children != nil { // Nested documents have one value each.
 		texts, numbers = texts[:min(len(texts), *s.Children)], numbers[:min(len(numbers), *s.Children)]
 	}
 	if s.Field.IsString() {
@@ -199,13 +198,13 @@ func keyOf(s planner.Sort, d *document, units []unit, score float64) key {
 		return key{integer: slices.Max(numbers)}
 	case algebra.ScoreSum:
 		return key{integer: int64(joined(s.Mode, numbers))}
-	case algebra.ScoreAvg, algebra.ScoreMedian: // halves up
+	case algebra.ScoreAvg, algebra.ScoreMedian: // rounded half up
 		return key{integer: int64(math.Floor(joined(s.Mode, numbers) + 0.5))}
 	}
 	return key{integer: slices.Min(numbers)}
 }
 
-// joined makes one of several numbers.
+// joined combines several numbers.
 func joined(mode algebra.ScoreMode, numbers []int64) float64 {
 	slices.Sort(numbers)
 	sum := 0.0

@@ -187,7 +187,7 @@ func (s *scope) chosen(condition, column string) string {
 // listOf is the list of a column's values, one an element.
 func listOf(column string) string {
 	if of, ok := strings.CutPrefix(column, placesPrefix); ok {
-		return "arrayMap(i -> profile_hash + i * " + strconv.FormatUint(algebra.ElementStep, 10) + ", arrayEnumerate(" + of + "))"
+		return "arrayMap(i -> profile_hash + i * " + strconv.FormatUint(algebra.NestedDocStride, 10) + ", arrayEnumerate(" + of + "))"
 	}
 	return column
 }

@@ -48,7 +48,7 @@ func TestStatsOfBlends(t *testing.T) {
 		"a term by itself":                        {algebra.Term{Field: a, Text: "y"}, nil, idf(7, 100), 3},
 		"a blend of one":                          {expanded[1], expanded[1:], idf(7, 100), 3},
 		"the most frequent of an expansion":       {expanded[1], expanded, idf(40, 100), 3},
-		"a term that has its own, in a blend":     {algebra.Term{Field: a, Text: "y", Blend: 1, As: algebra.Alone}, expanded, idf(7, 100), 3},
+		"a term that has its own, in a blend":     {algebra.Term{Field: a, Text: "y", Blend: 1, As: algebra.OwnStatistics}, expanded, idf(7, 100), 3},
 		"across fields":                           {across[0], across, idf(40, 100), 3},
 		"across fields, of a field of fewer":      {across[1], across, idf(20, 20), 2.5},
 		"a term that was not counted has no part": {algebra.Term{Field: b, Text: "y"}, nil, 0, 1},

@@ -8,74 +8,75 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Searcher answers search requests: {"query": ..., "sort": ...}.
+// Searcher executes search requests: {"query": ..., "sort": ...}.
 type Searcher interface {
-	// Search gives the exact total and the first hits in order, all of them or as many as it gives.
+	// Search returns the exact total and the first hits in order, not necessarily all.
 	Search(ctx context.Context, body []byte) (Result, error)
 }
 
-// Result is an answer.
+// Result is the result of a search.
 type Result struct {
 	Total int
 	Hits  []Hit
 }
 
-// Hit is a document found.
+// Hit is a matching document.
 type Hit struct {
 	ID    string
-	Score *float64         // nil when unknown, or when the order is another
-	Sort  []jsontext.Value // values of the sort keys; needed of the judge only
+	Score *float64         // nil if unknown, or if the order is another
+	Sort  []jsontext.Value // values of the sort keys, of the reference only
 	Inner map[string]Inner // by the names of inner_hits
 }
 
-// Tolerance is how far two scores may be apart, relative to the greater one.
+// Tolerance is the maximum relative difference of equal scores.
 const Tolerance = 1e-4
 
-// Compare says how got differs from what the judge found, or returns nil. The judge's hits must be complete. Documents
-// whose scores or sort values are equal may come in any order.
-func Compare(judge, got Result, totalsOnly bool) error {
-	if got.Total != judge.Total {
-		return fmt.Errorf("total is %d, the judge's %d%s", got.Total, judge.Total, firstDifference(judge, got))
+// Compare returns an error that describes how got differs from the reference, whose hits must be complete. Documents
+// with equal scores or sort values may be in any order.
+func Compare(reference, got Result, totalsOnly bool) error {
+	if got.Total != reference.Total {
+		return fmt.Errorf("total is %d, want %d%s", got.Total, reference.Total, firstDifference(reference, got))
 	}
-	if len(judge.Hits) != judge.Total {
-		return fmt.Errorf("the judge gave %d of its %d hits", len(judge.Hits), judge.Total)
+	if len(reference.Hits) != reference.Total {
+		return fmt.Errorf("the reference returned %d of its %d hits", len(reference.Hits), reference.Total)
 	}
-	known := make(map[string]Hit, len(judge.Hits))
-	for _, h := range judge.Hits {
+	known := make(map[string]Hit, len(reference.Hits))
+	for _, h := range reference.Hits {
 		known[h.ID] = h
 	}
 	seen := make(map[string]bool, len(got.Hits))
 	for i, h := range got.Hits {
 		want, ok := known[h.ID]
 		if !ok {
-			return fmt.Errorf("hit %d, %s, is none of the judge's", i, h.ID)
+			return fmt.Errorf("hit %d, %s, is not in the reference", i, h.ID)
 		}
 		if seen[h.ID] {
-			return fmt.Errorf("hit %d, %s, came before", i, h.ID)
+			return fmt.Errorf("hit %d, %s, is a duplicate", i, h.ID)
 		}
 		seen[h.ID] = true
 		if totalsOnly {
 			continue
 		}
-		place := judge.Hits[i]
-		if !samePlace(place, want) {
-			return fmt.Errorf("hit %d is %s with %s, at its place the judge has %s with %s", i, h.ID, keys(want), place.ID, keys(place))
+		expected := reference.Hits[i]
+		if !sameRank(expected, want) {
+			return fmt.Errorf("hit %d is %s with %s, want %s with %s", i, h.ID, keys(want),
+				expected.ID, keys(expected))
 		}
 		if h.Score != nil && want.Score != nil && !near(*h.Score, *want.Score) {
-			return fmt.Errorf("hit %d, %s, has the score %g, the judge's is %g", i, h.ID, *h.Score, *want.Score)
+			return fmt.Errorf("hit %d, %s, has score %g, want %g", i, h.ID, *h.Score, *want.Score)
 		}
 	}
 	return nil
 }
 
-// firstDifference names people whom only one of the two found.
-func firstDifference(judge, got Result) string {
+// firstDifference names the first hits that only one of the two has.
+func firstDifference(reference, got Result) string {
 	if len(got.Hits) < got.Total {
 		return ""
 	}
-	a, b := ids(judge), ids(got)
+	a, b := ids(reference), ids(got)
 	var out string
-	for _, h := range judge.Hits {
+	for _, h := range reference.Hits {
 		if !b[h.ID] {
 			out += "; missing: " + h.ID
 			break
@@ -83,7 +84,7 @@ func firstDifference(judge, got Result) string {
 	}
 	for _, h := range got.Hits {
 		if !a[h.ID] {
-			out += "; too many: " + h.ID
+			out += "; unexpected: " + h.ID
 			break
 		}
 	}
@@ -108,7 +109,7 @@ func keys(h Hit) string {
 	return "no score"
 }
 
-func samePlace(a, b Hit) bool {
+func sameRank(a, b Hit) bool {
 	if len(a.Sort) != len(b.Sort) {
 		return false
 	}
@@ -133,7 +134,7 @@ func samePlace(a, b Hit) bool {
 		if x == math.Trunc(x) && y == math.Trunc(y) || !near(x, y) {
 			return false
 		}
-		if math.Abs(x-y) > math.Abs(x)*1e-12 && math.Abs(x) > 1e9 { // the mean of dates, no score
+		if math.Abs(x-y) > math.Abs(x)*1e-12 && math.Abs(x) > 1e9 { // a mean of dates, not a score
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// several draws clauses of the scope.
+// several returns random clauses for the scope.
 func (g *Generator) several(s scope, depth, most int) []any {
 	var out []any
 	for range 1 + g.r.IntN(most) {
@@ -17,7 +17,7 @@ func (g *Generator) several(s scope, depth, most int) []any {
 	return out
 }
 
-// stranger is the scope of another document, at the same path when it has something there.
+// stranger returns the scope of another document, at the same path if that exists.
 func (g *Generator) stranger(s scope) scope {
 	d := pick(g.r, g.docs...)
 	if s.path == "" {
@@ -29,7 +29,7 @@ func (g *Generator) stranger(s scope) scope {
 	return s
 }
 
-// element draws an element of a list of a document.
+// element returns the scope of a random element of an array of a document.
 func element(root map[string]any, path string, g *Generator) (scope, bool) {
 	list, ok := root[path].([]any)
 	if !ok || len(list) == 0 {
@@ -38,7 +38,7 @@ func element(root map[string]any, path string, g *Generator) (scope, bool) {
 	return scope{path: path, v: pick(g.r, list...)}, true
 }
 
-// listOrOne gives a single clause with or without its list.
+// listOrOne returns a single clause with or without an array around it.
 func (g *Generator) listOrOne(list []any) any {
 	if len(list) == 1 && g.r.IntN(3) == 0 {
 		return list[0]
@@ -51,7 +51,7 @@ func (g *Generator) boolean(s scope, depth int) any {
 	args := object()
 	if g.may(c, "must", 2) {
 		list := g.several(s, depth, 2)
-		if g.allowed("match_all", "") && g.r.IntN(5) == 0 { // alone it tells nothing
+		if g.allowed("match_all", "") && g.r.IntN(5) == 0 { // Alone it is not selective.
 			g.use("match_all")
 			list = append(list, object("match_all", g.matchAll(s, 0)))
 		}
@@ -72,7 +72,7 @@ func (g *Generator) boolean(s scope, depth int) any {
 			args["minimum_should_match"] = g.minimum()
 		}
 	}
-	if args["should"] == nil && g.r.IntN(8) == 0 && g.allowed(c, "minimum_should_match") { // of none
+	if args["should"] == nil && g.r.IntN(8) == 0 && g.allowed(c, "minimum_should_match") { // without clauses
 		args["minimum_should_match"] = g.minimum()
 	}
 	if g.may(c, "must_not", 4) {
@@ -128,7 +128,7 @@ func (g *Generator) disMax(s scope, depth int) any {
 func (g *Generator) nested(s scope, depth int) any {
 	const c = "nested"
 	if s.path != "" {
-		return nil // no list is in another
+		return nil // Arrays are not nested in each other.
 	}
 	root, _ := s.v.(map[string]any)
 	path := pick(g.r, "experience", "experience", "experience", "education", "certifications", "languages")
@@ -189,14 +189,14 @@ func (g *Generator) functionScore(s scope, depth int) any {
 	if g.may(c, "max_boost", 6) {
 		args["max_boost"] = pick(g.r, 1.5, 4, 100)
 	}
-	if !g.fuzzed && g.may(c, "min_score", 6) { // who has a least random score depends on the engine
+	if !g.fuzzed && g.may(c, "min_score", 6) { // Minimum random scores depend on the engine.
 		args["min_score"] = pick(g.r, 0.5, 1, 3)
 	}
 	g.boost(c, args)
 	return args
 }
 
-// function draws an entry of functions.
+// function returns a random entry of functions.
 func (g *Generator) function(s scope) any {
 	f := g.oneFunction(s)
 	if f == nil {
@@ -215,14 +215,15 @@ func (g *Generator) function(s scope) any {
 
 func (g *Generator) oneFunction(s scope) map[string]any {
 	const c = "function_score"
-	switch kind := pick(g.r, "weight", "field_value_factor", "field_value_factor", "gauss", "exp", "linear", "random_score"); kind {
+	switch kind := pick(g.r, "weight", "field_value_factor", "field_value_factor", "gauss", "exp", "linear",
+		"random_score"); kind {
 	case "weight":
 		if g.may(c, kind, 1) {
 			return object("weight", pick(g.r, 0, 0.5, 2, 4.5))
 		}
 	case "field_value_factor":
 		if s.path != "" || !g.may(c, kind, 1) {
-			return nil // the numbers are at the root
+			return nil // Numbers are at the root only.
 		}
 		args := object("field", pick(g.r, "profile.connections", "profile.followers"), "missing", pick(g.r, 1, 10))
 		if g.r.IntN(2) == 0 {
@@ -259,7 +260,8 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 			if err != nil {
 				return nil
 			}
-			args["origin"], args["scale"] = t.AddDate(0, 0, g.r.IntN(100)).Format("2006-01-02"), pick(g.r, "30d", "200d", "5000h", "9000h")
+			args["origin"], args["scale"] = t.AddDate(0, 0, g.r.IntN(100)).Format("2006-01-02"),
+				pick(g.r, "30d", "200d", "5000h", "9000h")
 			if g.r.IntN(2) == 0 {
 				args["offset"] = pick(g.r, "5d", "100h")
 			}
@@ -278,7 +280,7 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 	return nil
 }
 
-// sort draws sort keys.
+// sort returns random sort keys.
 func (g *Generator) sort() []any {
 	var keys []any
 	for range 1 + g.r.IntN(2) {
@@ -304,7 +306,7 @@ func (g *Generator) sort() []any {
 			double = args["numeric_type"] == "double"
 		}
 		if g.may("sort", "unmapped_type", 8) {
-			args["unmapped_type"] = "long" // the field exists
+			args["unmapped_type"] = "long" // no effect, since the field exists
 			if f.kind != text && g.r.IntN(2) == 0 {
 				name = "no_" + name
 				args["unmapped_type"] = pick(g.r, "long", "double", "boolean", "date")
@@ -326,7 +328,7 @@ func (g *Generator) sort() []any {
 		}
 		if f.nested != "" && g.may("sort", "mode", 2) {
 			modes := []string{"min", "max"}
-			if f.kind != text { // of numbers
+			if f.kind != text { // numbers only
 				modes = append(modes, "sum", "avg", "median")
 			}
 			args["mode"] = pick(g.r, modes...)

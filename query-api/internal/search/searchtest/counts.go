@@ -8,29 +8,29 @@ import (
 	"text/tabwriter"
 )
 
-// Coverage counts what queries used and how much they matched.
+// Coverage counts the clauses and parameters of queries and how much they matched.
 type Coverage struct {
 	documents int
-	judge     string
+	reference string
 	queries   int
-	telling   int
+	selective int
 	none      int
 	uses      map[string]*counts
 }
 
-type counts struct{ queries, telling, hits int }
+type counts struct{ queries, selective, hits int }
 
-// NewCoverage counts queries over a number of documents that a judge answers.
-func NewCoverage(documents int, judge string) *Coverage {
-	return &Coverage{documents: documents, judge: judge, uses: map[string]*counts{}}
+// NewCoverage returns a Coverage for queries over a number of documents, compared with a reference.
+func NewCoverage(documents int, reference string) *Coverage {
+	return &Coverage{documents: documents, reference: reference, uses: map[string]*counts{}}
 }
 
-// Add counts a query with its number of hits. A query is telling when it matches one person up to half of them.
+// Add counts a query with its number of hits. A query is selective if it matches from one to half of the documents.
 func (c *Coverage) Add(q Query, total int) {
-	telling := total >= 1 && 2*total <= c.documents
+	selective := total >= 1 && 2*total <= c.documents
 	c.queries++
-	if telling {
-		c.telling++
+	if selective {
+		c.selective++
 	}
 	if total == 0 {
 		c.none++
@@ -43,27 +43,29 @@ func (c *Coverage) Add(q Query, total int) {
 		}
 		n.queries++
 		n.hits += total
-		if telling {
-			n.telling++
+		if selective {
+			n.selective++
 		}
 	}
 }
 
-// Telling is the share of telling queries, in percent.
-func (c *Coverage) Telling() float64 { return 100 * float64(c.telling) / float64(max(c.queries, 1)) }
+// Selective returns the share of selective queries, in percent.
+func (c *Coverage) Selective() float64 {
+	return 100 * float64(c.selective) / float64(max(c.queries, 1))
+}
 
-// Rare lists what occurs in fewer than n telling queries, of what occurs at all.
+// Rare returns the names that occur, but in fewer than n selective queries.
 func (c *Coverage) Rare(n int) []string {
 	var out []string
 	for _, u := range sorted(c.uses) {
-		if c.uses[u].telling < n {
-			out = append(out, fmt.Sprintf("%s (%d)", u, c.uses[u].telling))
+		if c.uses[u].selective < n {
+			out = append(out, fmt.Sprintf("%s (%d)", u, c.uses[u].selective))
 		}
 	}
 	return out
 }
 
-// Missing lists the names that no query used, itself or as a kind of what is named ("range.format" of "range").
+// Missing returns the names that no query used, neither themselves nor by a longer name ("range.format" for "range").
 func (c *Coverage) Missing(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -74,14 +76,14 @@ func (c *Coverage) Missing(names []string) []string {
 	return out
 }
 
-// Print writes a line for each clause and parameter.
+// Print writes a table with a row for each clause and parameter.
 func (c *Coverage) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "clause or parameter\tqueries\t1 to half\thits\tjudge\n")
 	for _, u := range sorted(c.uses) {
 		n := c.uses[u]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", u, n.queries, n.telling, n.hits, c.judge)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", u, n.queries, n.selective, n.hits, c.reference)
 	}
-	fmt.Fprintf(t, "all\t%d\t%d (%.0f %%)\t%d found nobody\t%s\n", c.queries, c.telling, c.Telling(), c.none, c.judge)
+	fmt.Fprintf(t, "all\t%d\t%d (%.0f %%)\t%d without a match\t%s\n", c.queries, c.selective, c.Selective(), c.none, c.reference)
 	return t.Flush()
 }

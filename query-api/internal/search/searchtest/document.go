@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// kind of a searchable field.
+// kind is the type of a searchable field.
 type kind uint8
 
 const (
@@ -21,17 +21,17 @@ const (
 	boolean
 )
 
-// field is one of the search document.
+// field is a field of the search document.
 type field struct {
 	path   string
-	nested string // path of the list it is in; empty at the root
+	nested string // path of its array; empty at the root
 	kind   kind
 }
 
-// keyword is the field's exact subfield.
+// keyword returns the field's .keyword subfield.
 func (f field) keyword() string { return f.path + ".keyword" }
 
-// fields are those of the search document (interface.md, "Search result person").
+// fields returns the fields of the search document (interface.md, "Search result person").
 func fields() []field {
 	var out []field
 	add := func(nested string, k kind, paths ...string) {
@@ -42,8 +42,10 @@ func fields() []field {
 			out = append(out, field{path: p, nested: nested, kind: k})
 		}
 	}
-	add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name", "profile.full_name",
-		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address", "profile.location.country",
+	add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name",
+		"profile.full_name",
+		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address",
+		"profile.location.country",
 		"profile.location.country_code", "profile.personal_email")
 	add("", number, "profile.connections", "profile.followers")
 	add("", date, "updated_at")
@@ -58,14 +60,14 @@ func fields() []field {
 	return out
 }
 
-// Document is a search document: what a search result shows.
+// Document is a search document, as in a search result.
 type Document struct {
 	ID   string
 	JSON []byte
 	root map[string]any
 }
 
-// ParseDocument reads a search result.
+// ParseDocument parses a search result.
 func ParseDocument(raw []byte) (Document, error) {
 	d := Document{JSON: raw}
 	if err := json.Unmarshal(raw, &d.root); err != nil {
@@ -79,7 +81,7 @@ func ParseDocument(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// lookup gives the values at a path of an object, through lists.
+// lookup returns the values at a path of an object, through arrays.
 func lookup(v any, path string) []any {
 	switch v := v.(type) {
 	case nil:
@@ -101,13 +103,13 @@ func lookup(v any, path string) []any {
 	}
 }
 
-// scope is what a query is asked of: a document, or an element of a nested list.
+// scope is what a query searches: a document, or an element of a nested array.
 type scope struct {
-	path string // of the list; empty for the document
+	path string // of the array; empty for the document
 	v    any
 }
 
-// values gives the values of a field in the scope.
+// values returns the values of a field in the scope.
 func (s scope) values(f field) []any {
 	path := f.path
 	if s.path != "" {
@@ -119,10 +121,10 @@ func (s scope) values(f field) []any {
 	return lookup(s.v, path)
 }
 
-// pick draws an element.
+// pick returns a random element.
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
-// object makes a JSON object of pairs.
+// object returns a JSON object with the given names and values.
 func object(pairs ...any) map[string]any {
 	m := make(map[string]any, len(pairs)/2)
 	for len(pairs) >= 2 {
@@ -131,7 +133,7 @@ func object(pairs ...any) map[string]any {
 	return m
 }
 
-// clone copies a JSON value.
+// clone returns a deep copy of a JSON value.
 func clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -150,10 +152,10 @@ func clone(v any) any {
 	return v
 }
 
-// sorted gives a map's keys in order, for the sake of repeatable draws.
+// sorted returns a map's keys in order, for repeatable queries.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// integer gives a JSON number as an integer.
+// integer returns a JSON number as an integer.
 func integer(v any) (int64, bool) {
 	f, ok := v.(float64)
 	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {

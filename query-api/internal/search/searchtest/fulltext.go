@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// some draws words of a text: a stretch of it, or words here and there; sometimes with a word of somebody else.
+// some returns random words of a text, consecutive or not, sometimes with a word of another document.
 func (g *Generator) some(value string, most int, inOrder bool) []string {
 	all := strings.Fields(value)
 	if len(all) == 0 {
@@ -81,7 +81,7 @@ func (g *Generator) match(s scope, _ int) any {
 	return object(name, args)
 }
 
-// matchCommon sets what match has in common with its relatives.
+// matchCommon sets the parameters that match shares with similar clauses.
 func (g *Generator) matchCommon(clause string, args map[string]any) {
 	if g.may(clause, "operator", 3) {
 		args["operator"] = pick(g.r, "and", "or", "AND", "OR")
@@ -99,7 +99,7 @@ func (g *Generator) matchCommon(clause string, args map[string]any) {
 	g.boost(clause, args)
 }
 
-// synonyms sets a parameter that makes no difference, since there are none.
+// synonyms sets a parameter without effect, since there are no synonyms.
 func (g *Generator) synonyms(clause string, args map[string]any) {
 	if g.may(clause, "auto_generate_synonyms_phrase_query", 14) {
 		args["auto_generate_synonyms_phrase_query"] = false
@@ -107,10 +107,11 @@ func (g *Generator) synonyms(clause string, args map[string]any) {
 }
 
 func (g *Generator) minimum() any {
-	return pick[any](g.r, 1, 2, -1, "2", "-1", "50%", "75%", "-25%", "-50%", "0", "2<75%", "1<-1 3<50%", "3<90%", 100, "100%")
+	return pick[any](g.r, 1, 2, -1, "2", "-1", "50%", "75%", "-25%", "-50%", "0", "2<75%", "1<-1 3<50%", "3<90%", 100,
+		"100%")
 }
 
-// phrase draws a stretch of a text of the scope.
+// phrase returns consecutive words of a random text of the scope.
 func (g *Generator) phrase(s scope, most int) (field, []string) {
 	for range 4 {
 		if f, v := g.textField(s); v != "" {
@@ -134,7 +135,7 @@ func (g *Generator) matchPhrase(s scope, _ int) any {
 		if g.r.IntN(4) == 0 { // a word twice
 			words = append(words[:len(words):len(words)], pick(g.r, words...))
 		}
-		if f.nested != "" && s.path == "" && g.r.IntN(3) == 0 { // over entries, which are a hundred positions apart
+		if f.nested != "" && s.path == "" && g.r.IntN(3) == 0 { // across elements, which are 100 positions apart
 			if other, ok := pick(g.r, s.values(f)...).(string); ok && other != "" {
 				words = append(g.some(other, 1, true), words[0])
 				args["slop"] = pick(g.r, 97, 99, 100, 199, 200, 250)
@@ -154,7 +155,7 @@ func (g *Generator) matchPhrase(s scope, _ int) any {
 	return g.shortOrLong(f.path, strings.Join(words, " "), args)
 }
 
-// disturb drops or swaps words of a phrase, so that only slop finds it again.
+// disturb drops or swaps words of a phrase, so that it matches only with slop.
 func (g *Generator) disturb(words []string) []string {
 	if len(words) < 2 {
 		return words
@@ -172,7 +173,7 @@ func (g *Generator) disturb(words []string) []string {
 	return out
 }
 
-// shorten cuts the last word to its beginning.
+// shorten cuts the last word to a prefix.
 func (g *Generator) shorten(words []string) string {
 	out := append([]string{}, words...)
 	last := []rune(out[len(out)-1])
@@ -249,7 +250,7 @@ func (g *Generator) matchBoolPrefixArgs(clause string, args map[string]any) {
 	g.boost(clause, args)
 }
 
-// fieldList draws names for a list of fields of the scope, the given one among them, with boosts and patterns.
+// fieldList returns random names of fields of the scope, the given one among them, with boosts and patterns.
 func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []any {
 	names := []string{f.path}
 	for range g.r.IntN(4) {
@@ -259,7 +260,8 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 	}
 	if patterns && g.may(clause, "fields_pattern", 5) {
 		switch {
-		case s.path != "" && clause == "combined_fields": // no .keyword: search refuses it always, the judge only where it works out scores
+		case s.path != "" && clause == "combined_fields":
+			// Without .keyword: search always rejects it, OpenSearch only if it computes scores.
 			names = append(names, map[string]string{"experience": "experience.*_name", "education": "education.*_name",
 				"certifications": "certifications.*me", "languages": "lang*.language"}[s.path])
 		case s.path != "":
@@ -309,7 +311,8 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 		}
 	}
 	query := strings.Join(words, " ")
-	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 && g.may(c, "lenient", 1) {
+	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 &&
+		g.may(c, "lenient", 1) {
 		query, args["fields"], args["lenient"] = pick(g.r, "true", "false"), append(list, "*current"), true
 	}
 	switch kind {

@@ -6,45 +6,44 @@ import (
 	"strings"
 )
 
-// Options say what a generator may use.
+// Options configure a Generator.
 type Options struct {
 	Seed uint64
-	// Allowed tells whether a clause and its parameter may be used, by their names; a parameter "" asks for the
-	// clause itself. Clause "sort" and clause "function" (of function_score) have parameters like the others. Nil allows
-	// everything.
+	// Allowed reports whether a parameter of a clause may be used, or the clause if the parameter is "". The clauses
+	// "sort" and "function" (of function_score) have parameters too. Nil allows everything.
 	Allowed func(clause, parameter string) bool
 }
 
-// Query is a drawn search request.
+// Query is a random search request.
 type Query struct {
 	Number int
-	// Body has the member query, and sometimes sort.
+	// Body has the field query, and sometimes sort.
 	Body map[string]any
-	// Uses names the clauses and parameters in it: "match", "match.operator".
+	// Uses are the names of its clauses and parameters: "match", "match.operator".
 	Uses []string
-	// TotalsOnly: the order is one that the judge cannot know (random_score).
+	// TotalsOnly reports whether the order is unknown to the reference (random_score).
 	TotalsOnly bool
 }
 
-// Generator draws queries.
+// Generator generates random queries.
 type Generator struct {
-	r       *rand.Rand
-	docs    []Document
-	words   []string // of all documents, for what a query does not find
-	allowed func(clause, parameter string) bool
-	clauses []clause
-	drawn   int
-	told    map[string]int // queries that matched some people, by what they used
+	r         *rand.Rand
+	docs      []Document
+	words     []string // of all documents, for queries without a match
+	allowed   func(clause, parameter string) bool
+	clauses   []clause
+	drawn     int
+	selective map[string]int // selective queries by clause and parameter
 
-	// of the query being drawn
+	// State of the current query.
 	anchor scope
 	uses   map[string]bool
 	depth  int
-	fuzzed bool            // a clause whose place in the order is not the judge's
+	fuzzed bool            // a clause makes the order unknown to the reference
 	inner  map[string]bool // names of inner hits
 }
 
-// clause draws one clause for a scope, or nil when the scope has nothing to ask for.
+// clause is a kind of clause. draw returns a random one for a scope, or nil if the scope has no suitable value.
 type clause struct {
 	name   string
 	weight int
@@ -52,12 +51,13 @@ type clause struct {
 	draw   func(g *Generator, s scope, depth int) any
 }
 
-// NewGenerator prepares to draw queries about the documents.
+// NewGenerator returns a Generator of queries about the documents.
 func NewGenerator(docs []Document, o Options) (*Generator, error) {
 	if len(docs) == 0 {
 		return nil, errors.New("searchtest: no documents")
 	}
-	g := &Generator{r: rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)), docs: docs, allowed: o.Allowed, told: map[string]int{}} //nolint:gosec // not for secrets
+	r := rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)) //nolint:gosec // not for secrets
+	g := &Generator{r: r, docs: docs, allowed: o.Allowed, selective: map[string]int{}}
 	if g.allowed == nil {
 		g.allowed = func(string, string) bool { return true }
 	}
@@ -85,7 +85,7 @@ func NewGenerator(docs []Document, o Options) (*Generator, error) {
 	return g, nil
 }
 
-// Next draws the next query.
+// Next returns the next query.
 func (g *Generator) Next() Query {
 	for {
 		g.uses = map[string]bool{}
@@ -107,16 +107,16 @@ func (g *Generator) Next() Query {
 	}
 }
 
-// use notes a clause.
+// use records a clause.
 func (g *Generator) use(clause string) { g.uses[clause] = true }
 
-// rare is how many queries may pass without a parameter before it becomes likely.
-const rare = 80
+// maxQueriesWithout is the number of queries without a parameter after which it becomes likely.
+const maxQueriesWithout = 80
 
-// may decides whether a parameter is set, with the chance of one in n, more while it is rare, and notes it.
+// may decides whether a parameter is set, with a probability of 1/n, or 1/2 while it is rare, and records it.
 func (g *Generator) may(clause, parameter string, n int) bool {
 	name := clause + "." + parameter
-	if g.told[name]*rare < g.drawn {
+	if g.selective[name]*maxQueriesWithout < g.drawn {
 		n = min(n, 2)
 	}
 	if !g.allowed(clause, parameter) || g.r.IntN(n) != 0 {
@@ -126,11 +126,11 @@ func (g *Generator) may(clause, parameter string, n int) bool {
 	return true
 }
 
-// Told says that a query was answered with some of the people, not with none or most: what it used is tried less often
-// than what no such query used yet.
-func (g *Generator) Told(q Query) {
+// AddSelective records that a query was selective. Clauses and parameters of selective queries become less likely than
+// others.
+func (g *Generator) AddSelective(q Query) {
 	for _, u := range q.Uses {
-		g.told[u]++
+		g.selective[u]++
 	}
 }
 
@@ -144,7 +144,7 @@ func (g *Generator) clause(s scope, depth int) any {
 			}
 		}
 		if total == 0 {
-			depth = 1 // no leaf is allowed
+			depth = 1 // No leaf is allowed.
 			continue
 		}
 		n := g.r.IntN(total)
@@ -164,18 +164,18 @@ func (g *Generator) clause(s scope, depth int) any {
 	return nil
 }
 
-// weight makes compound clauses likely where they are allowed.
+// weight returns the weight of a clause; compound clauses are likely where they are allowed.
 func (g *Generator) weight(c clause, depth int) int {
 	switch {
 	case depth > 0 && !c.leaf:
 		return c.weight * 8
-	case depth < g.depth && c.leaf && g.told[c.name]*200 < g.drawn-200:
-		return c.weight + 6 // of those that tell little alone, too
+	case depth < g.depth && c.leaf && g.selective[c.name]*200 < g.drawn-200:
+		return c.weight + 6 // also clauses that are rarely selective alone
 	}
 	return c.weight
 }
 
-// clauses are the table of what can be drawn.
+// clauses returns the kinds of clauses.
 func clauses() []clause {
 	return []clause{
 		{"match_all", 1, true, (*Generator).matchAll},
@@ -207,21 +207,21 @@ func clauses() []clause {
 	}
 }
 
-// boost sets the parameter that every clause has.
+// boost may set the parameter boost, which every clause has.
 func (g *Generator) boost(clause string, args map[string]any) {
 	if g.may(clause, "boost", 6) {
 		args["boost"] = pick[any](g.r, 0.5, 2, 3.25, 10)
 	}
 }
 
-// textField draws a field of the scope with a string value, and one of its values.
+// textField returns a random field of the scope with a string value, and one of its values.
 func (g *Generator) textField(s scope) (field, string) {
 	f, v := g.fieldOf(s, text)
 	str, _ := v.(string)
 	return f, str
 }
 
-// fieldOf draws a field of one of the kinds that has a value in the scope. Rare and short fields are as likely as others.
+// fieldOf returns a random field of the kinds that has a value in the scope. All fields are equally likely.
 func (g *Generator) fieldOf(s scope, kinds ...kind) (field, any) {
 	type found struct {
 		f field
@@ -243,7 +243,7 @@ func (g *Generator) fieldOf(s scope, kinds ...kind) (field, any) {
 	}
 	c := pick(g.r, all...)
 	if address, ok := c.v.(string); ok && strings.HasPrefix(address, "http") && g.r.IntN(3) > 0 {
-		c = pick(g.r, all...) // addresses begin alike: most questions about them find everybody
+		c = pick(g.r, all...) // URLs share prefixes: most queries for them match all people
 	}
 	return c.f, c.v
 }

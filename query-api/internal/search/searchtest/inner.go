@@ -12,29 +12,29 @@ import (
 // Inner are the inner hits of a document under one name.
 type Inner struct {
 	Total   int
-	Offsets []int // of the elements in their list; needed of the judge only, as what follows, but for Sources
+	Offsets []int // positions of the elements in their array; as the other fields but Sources, of the reference only
 	Scores  []*float64
 	Sorts   [][]jsontext.Value
-	Sources []jsontext.Value // what is shown of the elements, nil for nothing
+	Sources []jsontext.Value // returned fields of the elements; nil: none
 }
 
-// innerWindow is which of the inner hits were asked for.
+// innerWindow is the requested window of inner hits.
 type innerWindow struct {
 	from, size int
-	sorted     bool // by other keys than scores: equal ones come as they stand in the document
+	sorted     bool // not only by scores; ties are in the order of the document
 }
 
-// mostInner is the largest window that a judge gives.
+// mostInner is the largest window of a reference.
 const mostInner = 100
 
-// innerHits draws the parameter of nested, or nothing.
+// innerHits may set the parameter inner_hits of nested.
 func (g *Generator) innerHits(args map[string]any) {
 	if !g.may("nested", "inner_hits", 2) {
 		return
 	}
 	const c = "nested"
 	hits := object()
-	path := args["path"].(string) // nested has drawn it
+	path := args["path"].(string) // set by nested
 	name := path
 	if g.may(c, "inner_hits.name", 2) || g.inner[name] {
 		name = "hits " + strconv.Itoa(len(g.inner))
@@ -59,7 +59,7 @@ func (g *Generator) innerHits(args map[string]any) {
 	args["inner_hits"] = hits
 }
 
-// innerSort draws an order of the elements of a path.
+// innerSort returns random sort keys for the elements of a path.
 func (g *Generator) innerSort(path string) any {
 	const c = "nested"
 	var own []field
@@ -80,7 +80,7 @@ func (g *Generator) innerSort(path string) any {
 		}
 		f := pick(g.r, own...)
 		if g.r.IntN(12) == 0 {
-			f = pick(g.r, fields()...) // mostly one that the elements do not have
+			f = pick(g.r, fields()...) // mostly one that the elements lack
 		}
 		name := f.path
 		if f.kind == text {
@@ -123,7 +123,7 @@ func (g *Generator) innerSort(path string) any {
 	return keys
 }
 
-// innerSource draws what is shown of the elements of a path.
+// innerSource returns a random _source for the elements of a path.
 func (g *Generator) innerSource(path string) any {
 	var names []string
 	for _, f := range fields() {
@@ -135,14 +135,14 @@ func (g *Generator) innerSource(path string) any {
 	name := func() string {
 		n := pick(g.r, names...)
 		switch g.r.IntN(8) {
-		case 0: // the beginning
+		case 0: // a prefix
 			return n[:1+g.r.IntN(len(n))] + "*"
-		case 1: // the end
+		case 1: // a suffix
 			return "*" + n[g.r.IntN(len(n)):]
-		case 2: // with a gap
+		case 2: // a wildcard inside
 			i := g.r.IntN(len(n))
 			return n[:i] + "*" + n[i+g.r.IntN(len(n)-i):]
-		case 3: // as it is called in the element, which is not its name
+		case 3: // a name relative to the element, which matches nothing
 			return n[strings.LastIndexByte(n, '.')+1:]
 		case 4:
 			return path + ".*"
@@ -170,7 +170,7 @@ func (g *Generator) innerSource(path string) any {
 	return list()
 }
 
-// WholeInner is a request that asks for all inner hits where body asks for some, as the judge is to be asked.
+// WholeInner returns body with all inner hits instead of windows of them, for the reference.
 func WholeInner(body map[string]any) map[string]any {
 	whole, _ := clone(body).(map[string]any)
 	eachInner(whole, func(_, _ string, hits map[string]any) {
@@ -179,7 +179,7 @@ func WholeInner(body map[string]any) map[string]any {
 	return whole
 }
 
-// eachInner calls visit with every inner_hits of a value, its name and its path.
+// eachInner calls visit with each inner_hits of a value, its name and its path.
 func eachInner(v any, visit func(name, path string, hits map[string]any)) {
 	switch v := v.(type) {
 	case []any:
@@ -201,7 +201,7 @@ func eachInner(v any, visit func(name, path string, hits map[string]any)) {
 	}
 }
 
-// innerWindows are those of a request, by name.
+// innerWindows returns the windows of a request by name.
 func innerWindows(body map[string]any) map[string]innerWindow {
 	out := make(map[string]innerWindow)
 	eachInner(body, func(name, _ string, hits map[string]any) {
@@ -221,16 +221,16 @@ func innerWindows(body map[string]any) map[string]innerWindow {
 	return out
 }
 
-// CompareInner says how the inner hits of got differ from those that the judge gave for WholeInner(body), or returns nil.
-// Elements whose scores are equal may come in any order, where scores order them. anyOrder: what is shown can be compared,
-// but not where.
-func CompareInner(body map[string]any, judge, got Result, anyOrder bool) error {
+// CompareInner returns an error that describes how the inner hits of got differ from those of the reference for
+// WholeInner(body). Elements with equal scores may be in any order if scores order them. If anyOrder is set, positions
+// are not compared.
+func CompareInner(body map[string]any, reference, got Result, anyOrder bool) error {
 	windows := innerWindows(body)
 	if len(windows) == 0 {
 		return nil
 	}
-	known := make(map[string]Hit, len(judge.Hits))
-	for _, h := range judge.Hits {
+	known := make(map[string]Hit, len(reference.Hits))
+	for _, h := range reference.Hits {
 		known[h.ID] = h
 	}
 	for _, h := range got.Hits {
@@ -238,7 +238,7 @@ func CompareInner(body map[string]any, judge, got Result, anyOrder bool) error {
 			want, judged := known[h.ID].Inner[name]
 			given, shown := h.Inner[name]
 			if judged != shown {
-				return fmt.Errorf("inner hits %q of %s: shown %v, by the judge %v", name, h.ID, shown, judged)
+				return fmt.Errorf("inner hits %q of %s: shown %v, by the reference %v", name, h.ID, shown, judged)
 			}
 			if err := compareInner(window, want, given, anyOrder); err != nil {
 				return fmt.Errorf("inner hits %q of %s: %w", name, h.ID, err)
@@ -250,7 +250,7 @@ func CompareInner(body map[string]any, judge, got Result, anyOrder bool) error {
 
 func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 	if got.Total != want.Total {
-		return fmt.Errorf("total is %d, the judge's %d", got.Total, want.Total)
+		return fmt.Errorf("total is %d, the reference's %d", got.Total, want.Total)
 	}
 	if n := max(0, min(window.size, want.Total-window.from)); len(got.Sources) != n {
 		return fmt.Errorf("%d are shown, not %d", len(got.Sources), n)
@@ -277,22 +277,23 @@ func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 			}
 		}
 		if found < 0 {
-			return fmt.Errorf("place %d shows %s, the judge has element %d there, of which it shows %s", i, text, want.Offsets[place], shown[place])
+			return fmt.Errorf("place %d shows %s, the reference has element %d there, of which it shows %s", i, text,
+				want.Offsets[place], shown[place])
 		}
 		taken[found] = true
 	}
 	return nil
 }
 
-// alike says that the judge might as well have put the k-th of its elements at a place.
+// alike reports whether the k-th element of the reference may be at a place too, since it ties.
 func (i Inner) alike(window innerWindow, place, k int) bool {
 	if window.sorted {
 		return place == k
 	}
-	return samePlace(Hit{Score: i.Scores[place], Sort: i.Sorts[place]}, Hit{Score: i.Scores[k], Sort: i.Sorts[k]})
+	return sameRank(Hit{Score: i.Scores[place], Sort: i.Sorts[place]}, Hit{Score: i.Scores[k], Sort: i.Sorts[k]})
 }
 
-// canonical is a JSON text in a form in which equal values are equal.
+// canonical returns a canonical form of a JSON text.
 func canonical(v jsontext.Value) (string, error) {
 	if v == nil {
 		return "{}", nil
@@ -302,7 +303,7 @@ func canonical(v jsontext.Value) (string, error) {
 	return string(v), err
 }
 
-// InnerOf reads the inner hits of a result of search, which shows the elements, by name.
+// InnerOf returns the inner hits of a search result by name.
 func InnerOf(result []byte) (map[string]Inner, error) {
 	var document struct {
 		Inner map[string]struct {
@@ -314,7 +315,7 @@ func InnerOf(result []byte) (map[string]Inner, error) {
 		return nil, err
 	}
 	if document.Inner == nil {
-		return nil, nil // nobody asked
+		return nil, nil // not requested
 	}
 	out := make(map[string]Inner)
 	for name, s := range document.Inner {

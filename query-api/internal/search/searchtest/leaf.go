@@ -39,7 +39,7 @@ func (g *Generator) term(s scope, _ int) any {
 	return object(name, args)
 }
 
-// exact draws a field and a term of it: a whole value of a .keyword, a token of a text, a number, a date, a boolean.
+// exact returns a random field and a term of it: a value of a .keyword, a token, a number, a date, a boolean.
 func (g *Generator) exact(s scope) (field, string, any) {
 	f, v := g.fieldOf(s, pick(g.r, text, text, text, number, date, boolean))
 	if f.path == "" {
@@ -66,7 +66,7 @@ func (g *Generator) terms(s scope, _ int) any {
 	}
 	f, name, v := g.exact(s)
 	if f.path == "" || f.kind == boolean {
-		return nil // the judge scores one boolean as a term, Elasticsearch does not
+		return nil // OpenSearch scores one boolean as a term, Elasticsearch does not.
 	}
 	values := []any{v}
 	for range g.r.IntN(4) {
@@ -83,7 +83,7 @@ func (g *Generator) terms(s scope, _ int) any {
 
 func (g *Generator) termsSet(s scope, _ int) any {
 	if s.path != "" {
-		return nil // the field that says how many is at the root
+		return nil // The field of the minimum is at the root.
 	}
 	f, v := g.textField(s)
 	tokens := analyser.Analyze(nil, v)
@@ -111,7 +111,7 @@ func (g *Generator) exists(s scope, _ int) any {
 	}
 	if g.r.IntN(6) == 0 {
 		if i := strings.LastIndexByte(f.path, '.'); i > 0 && s.path == "" {
-			name = f.path[:i] // an object exists where any of its fields does
+			name = f.path[:i] // An object exists if any of its fields does.
 		}
 	}
 	args := object("field", name)
@@ -120,7 +120,7 @@ func (g *Generator) exists(s scope, _ int) any {
 	return args
 }
 
-// id is mostly the identity of the person whom a scope is of, whom those of her elements
+// id returns, mostly, the _id of the person of a scope, which nested elements
 // share.
 func (g *Generator) id(s scope) string {
 	root, _ := s.v.(map[string]any)
@@ -144,7 +144,7 @@ func (g *Generator) ids(s scope, _ int) any {
 	return args
 }
 
-// rawTerm draws a string term: what prefix, wildcard, regexp and fuzzy are compared with.
+// rawTerm returns a random string term, which prefix, wildcard, regexp and fuzzy match.
 func (g *Generator) rawTerm(s scope) (name, term string) {
 	for range 5 {
 		f, n, v := g.exact(s)
@@ -224,10 +224,11 @@ func (g *Generator) wild(term string) string {
 	return b.String()
 }
 
-// rewrite says how a pattern or a fuzzy word becomes terms.
+// rewrite may set the rewrite method of a pattern or a fuzzy word.
 func (g *Generator) rewrite(clause, parameter string, args map[string]any) {
 	if g.may(clause, parameter, 6) {
-		args[parameter] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_1", "top_terms_3", "top_terms_200",
+		args[parameter] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_1",
+			"top_terms_3", "top_terms_200",
 			"top_terms_boost_2", "top_terms_boost_10", "top_terms_blended_freqs_2", "top_terms_blended_freqs_20")
 	}
 }
@@ -243,7 +244,7 @@ func (g *Generator) regexp(s scope, _ int) any {
 		term = g.recase(term)
 	}
 	value := g.pattern([]rune(term))
-	if g.r.IntN(2) == 0 { // only here: query_string makes small letters of them
+	if g.r.IntN(2) == 0 { // not in query_string, which lower-cases them
 		value = strings.NewReplacer(`[^\d]`, `[\D]`, `[^\s]`, `[\S]`, `[\w]`, `[^\W]`).Replace(value)
 	}
 	if g.may("regexp", "flags", 4) {
@@ -273,7 +274,7 @@ func (g *Generator) regexp(s scope, _ int) any {
 	return object(name, args)
 }
 
-// pattern writes a regular expression that matches the term.
+// pattern returns a regular expression that matches the term.
 func (g *Generator) pattern(term []rune) string {
 	var b strings.Builder
 	for i, r := range term {

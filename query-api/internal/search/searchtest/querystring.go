@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// queryString draws an expression in Lucene's query syntax.
+// queryString returns a random expression in Lucene's query syntax.
 func (g *Generator) queryString(s scope, _ int) any {
 	const c = "query_string"
 	f, v := g.textField(s)
@@ -16,7 +16,7 @@ func (g *Generator) queryString(s scope, _ int) any {
 	args := object()
 	switch g.r.IntN(7) {
 	case 0:
-		if !g.may(c, "default_fields", 1) { // all of them
+		if !g.may(c, "default_fields", 1) { // all fields
 			return nil
 		}
 	case 1, 2:
@@ -114,7 +114,7 @@ func (g *Generator) queryString(s scope, _ int) any {
 	return args
 }
 
-// joined are two words of a text with a sign between them, the second unfinished.
+// joined returns two words of a text with a character between them, the second one cut.
 func (g *Generator) joined(v string) string {
 	words := g.some(v, 2, true)
 	if len(words) == 0 {
@@ -128,7 +128,7 @@ func (g *Generator) joined(v string) string {
 	return first + pick(g.r, "-", ",", ";", "") + string(last[:1+g.r.IntN(len(last))]) + "*"
 }
 
-// expression draws one operand of a query string.
+// expression returns a random operand of a query string.
 func (g *Generator) expression(s scope, f field, v string) string {
 	words := g.some(v, 3, true)
 	if len(words) == 0 {
@@ -198,7 +198,9 @@ func (g *Generator) expression(s scope, f field, v string) string {
 		}
 		return "_exists_:" + e.path
 	case 12:
-		return "/" + strings.ReplaceAll(g.pattern([]rune(pick(g.r, strings.ToLower(word), strings.ToLower(word), word, strings.ToUpper(word)))), "/", `\/`) + "/"
+		return "/" +
+			strings.ReplaceAll(g.pattern([]rune(pick(g.r, strings.ToLower(word), strings.ToLower(word), word,
+				strings.ToUpper(word)))), "/", `\/`) + "/"
 	case 13:
 		if g.r.IntN(3) == 0 {
 			return pick(g.r, "*", name+":*")
@@ -216,7 +218,7 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	return word
 }
 
-// plain strips what a query string would read as syntax.
+// plain removes what is syntax in a query string.
 func plain(word string) string {
 	return strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == unicode.ReplacementChar {
@@ -274,7 +276,7 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 		query += pick(g.r, " ", " ", " + ", " | ") + p
 	}
 	if g.r.IntN(10) == 0 {
-		query += pick(g.r, " (", ` "`, " +", " |", ")") // malformed input is read as well as it can be
+		query += pick(g.r, " (", ` "`, " +", " |", ")") // Malformed input is parsed leniently.
 	}
 	if g.r.IntN(20) == 0 {
 		query = pick(g.r, "*", " * ")
@@ -287,7 +289,8 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 		args["minimum_should_match"] = g.minimum()
 	}
 	if g.may(c, "flags", 5) {
-		args["flags"] = pick[any](g.r, "ALL", "", 6, 899, "OR|", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT", "OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
+		args["flags"] = pick[any](g.r, "ALL", "", 6, 899, "OR|", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT",
+			"OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
 	}
 	if g.may(c, "analyze_wildcard", 10) {
 		args["analyze_wildcard"] = true

@@ -51,8 +51,8 @@ func (g *Generator) rangeOf(s scope, _ int) any {
 	return object(name, args)
 }
 
-// bounds draws one or two bounds; side is -1 below and 1 above the value. Of two on one side the last one counts, here the
-// longer name.
+// bounds sets one or two bounds; side is -1 below and 1 above the value. Of two on one side the last one counts, here
+// the longer name.
 func (g *Generator) bounds(args map[string]any, bound func(side int) any) {
 	which := g.r.IntN(3)
 	if which != 0 {
@@ -86,25 +86,29 @@ func (g *Generator) bound(args map[string]any, bound func(side int) any, side in
 func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 	layout := ""
 	if g.may("range", "format", 4) {
-		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy", "strict_date_optional_time")
-		layout = map[string]string{"yyyy-MM-dd": "2006-01-02", "dd/MM/yyyy": "02/01/2006", "yyyy": "2006", "yyyy-MM||yyyy": "2006-01",
+		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy",
+			"strict_date_optional_time")
+		layout = map[string]string{"yyyy-MM-dd": "2006-01-02", "dd/MM/yyyy": "02/01/2006", "yyyy": "2006",
+			"yyyy-MM||yyyy":             "2006-01",
 			"strict_date_optional_time": "2006-01-02T15:04:05Z", "epoch_millis": "ms"}[args["format"].(string)]
 	}
 	if layout != "ms" && g.may("range", "time_zone", 5) {
-		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "America/Havana", "Asia/Beirut")
+		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "UTC", "Europe/Berlin", "America/New_York",
+			"America/Santiago", "America/Havana", "Asia/Beirut")
 	}
 	g.bounds(args, func(side int) any {
 		u := t.AddDate(0, side*g.r.IntN(30), side*g.r.IntN(300))
 		switch {
 		case g.r.IntN(4) == 0:
 			u = t
-		case name == "updated_at" && g.r.IntN(4) == 0: // which alone has hours: around where the clocks of those zones change
+		case name == "updated_at" && g.r.IntN(4) == 0: // the only field with hours: around the clock changes of those zones
 			u = pick(g.r, clockChanges()...).Add(time.Duration(g.r.IntN(12)) * 30 * time.Minute)
 		}
 		var literal string
 		switch layout {
 		case "":
-			literal = u.Format(pick(g.r, "2006-01-02", "2006-01-02", "2006-01", "2006", "2006-01-02T15:04:05Z", "2006-01-02T15:04"))
+			literal = u.Format(pick(g.r, "2006-01-02", "2006-01-02", "2006-01", "2006", "2006-01-02T15:04:05Z",
+				"2006-01-02T15:04"))
 		case "ms":
 			return u.UnixMilli()
 		default:
@@ -121,11 +125,12 @@ func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 	})
 }
 
-// clockChanges are nights in which the clocks of the zones that are drawn go forward or back, from midnight UTC on.
+// clockChanges returns the nights, from midnight UTC, in which the clocks of the time zones change.
 func clockChanges() []time.Time {
 	night := func(m time.Month, d int) time.Time { return time.Date(2026, m, d, 0, 0, 0, 0, time.UTC) }
 	return []time.Time{
-		night(time.March, 8), night(time.March, 29), night(time.April, 5), night(time.September, 6), night(time.October, 25), night(time.November, 1),
+		night(time.March, 8), night(time.March, 29), night(time.April, 5), night(time.September, 6),
+		night(time.October, 25), night(time.November, 1),
 	}
 }
 

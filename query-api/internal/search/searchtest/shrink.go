@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Shrink makes a request body smaller while fails says that it still fails, by leaving out members and elements,
-// putting clauses in the place of those that hold them, and shortening texts. fails is asked at most tries times.
+// Shrink reduces a request body while fails reports true for it, by omitting fields and elements, replacing clauses by
+// clauses inside them, and shortening texts. It calls fails at most tries times.
 func Shrink(body map[string]any, tries int, fails func(map[string]any) bool) map[string]any {
 	for {
 		smaller := false
@@ -28,7 +28,7 @@ func Shrink(body map[string]any, tries int, fails func(map[string]any) bool) map
 	}
 }
 
-// candidates are the values that come from v by one step.
+// candidates returns the values that one step makes from v.
 func candidates(v any) []any {
 	var out []any
 	switch v := v.(type) {
@@ -38,7 +38,7 @@ func candidates(v any) []any {
 			delete(m, k)
 			out = append(out, m)
 		}
-		// A clause within takes the place of the whole.
+		// A clause inside replaces the whole.
 		for _, k := range sorted(v) {
 			out = append(out, clausesIn(v[k])...)
 		}
@@ -74,7 +74,7 @@ func candidates(v any) []any {
 	return out
 }
 
-// clausesIn finds the objects in a clause's arguments that are clauses themselves.
+// clausesIn returns the objects in a clause's arguments that are clauses.
 func clausesIn(v any) []any {
 	names := map[string]bool{}
 	for _, c := range clauses() {
@@ -106,7 +106,7 @@ func clausesIn(v any) []any {
 	return out
 }
 
-// size counts values, and words in texts.
+// size returns the number of values, and words in texts.
 func size(v any) int {
 	n := 1
 	switch v := v.(type) {

@@ -16,8 +16,7 @@ type Expression struct {
 	parts int
 }
 
-// RE2 is an expression for RE2 that matches the same terms or, when it is not
-// exact, more.
+// RE2 returns an RE2 expression that matches the same terms or, if it is not exact, a superset.
 func (x *Expression) RE2() (expression string, exact bool) {
 	w := writer{exact: true}
 	w.b.WriteString("(?s)^(?:")
@@ -31,8 +30,8 @@ type writer struct {
 	exact bool
 }
 
-// Match says whether the expression matches the whole term. What it takes grows with the length of the expression and
-// the cube of that of the term, however many repetitions are asked for; the error is that of ctx, whose end it heeds.
+// Match reports whether the expression matches the whole term. Its time grows with the length of the expression and
+// the cube of the length of the term, regardless of repetitions. It returns the error of ctx if that ends.
 func (x *Expression) Match(ctx context.Context, term string) (bool, error) {
 	m := matcher{ctx: ctx, term: []rune(term)}
 	m.known = make([][]set, x.parts)
@@ -42,14 +41,14 @@ func (x *Expression) Match(ctx context.Context, term string) (bool, error) {
 
 // node is a part of an expression.
 type node interface {
-	// write appends it in RE2's language.
+	// write appends the RE2 equivalent.
 	write(w *writer)
-	// match gives the places where it may end that begins at a place.
+	// match returns the positions where a match that begins at a position may end.
 	match(m *matcher, from int) set
 }
 
 type (
-	// chars is one character that is in one of the spans, or in none.
+	// chars is one character in one of the spans, or in none of them.
 	chars struct {
 		negated bool
 		spans   []span
@@ -59,21 +58,21 @@ type (
 	either   []node
 	both     []node
 	not      struct{ node }
-	// repeat is a node several times over; most -1: any number of times.
+	// repeat is a repeated node; most is -1 without a maximum.
 	repeat struct {
 		part
 		least, most int
 	}
-	// part is a node that is asked about the same places many times; number tells it from the others of the expression.
+	// part is a node whose matches are cached by its number, since it is matched at the same positions many times.
 	part struct {
 		node
 		number int
 	}
-	// numbers are those from low to high, of width digits if that is not 0.
+	// numbers are the integers from low to high, with width digits unless that is 0.
 	numbers struct{ low, high, width int }
 )
 
-// set is a set of places in a term.
+// set is a set of positions in a term.
 type set []uint64
 
 func (s set) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
@@ -85,33 +84,33 @@ func (s set) join(t set) {
 	}
 }
 
-// matcher is the work on one term.
+// matcher is the state of matching one term.
 type matcher struct {
 	ctx   context.Context
 	term  []rune
-	known [][]set // of parts, by number and place; nil: not known yet
+	known [][]set // matches of parts by number and position; nil: not computed
 	steps int
-	err   error // of ctx: what is found from then on means nothing
+	err   error // of ctx; results are invalid from then on
 }
 
-// places is how many places there are in the term.
+// places returns the number of positions in the term.
 func (m *matcher) places() int { return len(m.term) + 1 }
 
 func (m *matcher) none() set { return make(set, len(m.term)/64+1) }
 
-// stepsUnseen is after how many steps it is looked whether ctx has ended.
-const stepsUnseen = 1 << 10
+// checkInterval is the number of steps between checks of ctx.
+const checkInterval = 1 << 10
 
-// over counts a step, and says that ctx has ended.
+// over counts a step and reports whether ctx has ended.
 func (m *matcher) over() bool {
-	if m.steps++; m.steps%stepsUnseen == 0 && m.err == nil {
+	if m.steps++; m.steps%checkInterval == 0 && m.err == nil {
 		m.err = m.ctx.Err()
-		runtime.Gosched() // others need the processor for less
+		runtime.Gosched() // Cheaper searches need the processor.
 	}
 	return m.err != nil
 }
 
-// from gives the places where a part may end that begins at a place.
+// from returns the positions where a part that begins at a position may end.
 func (m *matcher) from(p part, at int) set {
 	if m.known[p.number] == nil {
 		m.known[p.number] = make([]set, m.places())
@@ -123,7 +122,7 @@ func (m *matcher) from(p part, at int) set {
 	return *known
 }
 
-// after gives the places where a part may end that begins at any of some places.
+// after returns the positions where a part that begins at any of some positions may end.
 func (m *matcher) after(p part, from set) set {
 	out := m.none()
 	for i, places := range from {
@@ -189,7 +188,7 @@ func (n repeat) match(m *matcher, from int) set {
 	at, out := m.none(), m.none()
 	at.add(from)
 	part := n.part
-	// A part that may be nothing does not move on: after as many rounds as there are characters all is known.
+	// A part that matches nothing does not advance: after as many rounds as there are characters, no more is found.
 	rounds := n.most
 	if rounds < 0 || rounds > n.least+m.places() {
 		rounds = n.least + m.places()
@@ -205,7 +204,7 @@ func (n repeat) match(m *matcher, from int) set {
 		if m.err != nil {
 			return out
 		}
-		if slices.Equal(next, at) { // so are all rounds that follow
+		if slices.Equal(next, at) { // All further rounds are equal.
 			out.join(at)
 			return out
 		}
@@ -284,8 +283,7 @@ func (n either) write(w *writer) {
 	}
 }
 
-// write writes the first part that is not a complement: what all parts match it
-// matches, too.
+// write appends the first part that is not a complement: it matches a superset of the intersection.
 func (n both) write(w *writer) {
 	w.exact = false
 	for _, part := range n {
@@ -322,7 +320,7 @@ func (n repeat) write(w *writer) {
 	}
 }
 
-// write writes the numbers by their lengths, of which each has few alternatives.
+// write appends the numbers by their lengths, each of which has few alternatives.
 func (n numbers) write(w *writer) {
 	low, high := strconv.Itoa(n.low), strconv.Itoa(n.high)
 	w.b.WriteString("(?:")
@@ -347,7 +345,7 @@ func (n numbers) write(w *writer) {
 	w.b.WriteString("))")
 }
 
-// digits writes the numbers between two of the same length, as alternatives.
+// digits appends the numbers between two of the same length, as alternatives.
 func (w *writer) digits(from, to string) {
 	rest := len(from) - 1
 	switch {

@@ -6,12 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Options switch parts of the language on and off, as the flags of
-// Elasticsearch's regexp clause do.
+// Options enable parts of the syntax, as the flags of Elasticsearch's regexp clause.
 type Options struct {
 	AnyString, Empty, Interval, Intersection, Complement bool
-	// Insensitive takes ASCII letters of either case as equal; ranges of
-	// characters keep their case.
+	// Insensitive ignores the case of ASCII letters, except in ranges of characters.
 	Insensitive bool
 }
 
@@ -20,7 +18,7 @@ const (
 	maxRepeats = 1000
 )
 
-// Parse reads an expression. problem says what is wrong with it, empty: nothing.
+// Parse parses an expression. problem describes a syntax error; empty: none.
 func Parse(text string, options Options) (x *Expression, problem string) {
 	r := reader{rest: text, Options: options}
 	n, problem := r.union(0)
@@ -30,7 +28,7 @@ func Parse(text string, options Options) (x *Expression, problem string) {
 	case strings.HasPrefix(r.rest, ")"):
 		return nil, "a ) has no ("
 	case r.rest != "":
-		return nil, strconv.Quote(r.rest[:1]) + " is not expected"
+		return nil, "unexpected " + strconv.Quote(r.rest[:1])
 	}
 	return &Expression{n, r.parts}, ""
 }
@@ -41,13 +39,13 @@ type reader struct {
 	Options
 }
 
-// part numbers a node.
+// part wraps a node to cache its matches.
 func (r *reader) part(n node) part {
 	r.parts++
 	return part{n, r.parts - 1}
 }
 
-// union reads a|b, up to ")" or the end.
+// union parses a|b, up to ")" or the end.
 func (r *reader) union(depth int) (node, string) {
 	if depth > maxDepth {
 		return nil, "it is nested too deeply"
@@ -69,7 +67,7 @@ func (r *reader) union(depth int) (node, string) {
 	return list, ""
 }
 
-// intersection reads a&b.
+// intersection parses a&b.
 func (r *reader) intersection(depth int) (node, string) {
 	var list both
 	for {
@@ -98,7 +96,7 @@ func (r *reader) next(c byte) bool {
 
 func (r *reader) sequence(depth int) (node, string) {
 	var list sequence
-	// Where something has to stand, any character that begins nothing stands for itself.
+	// Where an expression is required, any other character is literal.
 	for len(list) == 0 || r.rest != "" && r.rest[0] != '|' && r.rest[0] != ')' && (r.rest[0] != '&' || !r.Intersection) {
 		n, problem := r.repeated(depth)
 		if problem != "" {
@@ -112,7 +110,7 @@ func (r *reader) sequence(depth int) (node, string) {
 	return list, ""
 }
 
-// repeated reads one character or group and what follows it: ?, *, +, {n,m}.
+// repeated parses one character or group with its quantifiers: ?, *, +, {n,m}.
 func (r *reader) repeated(depth int) (node, string) {
 	n, problem := r.complement(depth)
 	for problem == "" && r.rest != "" {
@@ -137,7 +135,7 @@ func (r *reader) repeated(depth int) (node, string) {
 	return n, problem
 }
 
-// times reads {n,m}; end is where its } stands.
+// times parses {n,m}; end is the position of its }.
 func (r *reader) times(of node) (n node, end int, problem string) {
 	if end = strings.IndexByte(r.rest, '}'); end < 0 {
 		return nil, 0, "a { is not closed"
@@ -228,7 +226,7 @@ func (r *reader) single(depth int) (node, string) {
 	return r.literal(c), ""
 }
 
-// escaped reads \ and what follows it: the classes \d, \s, \w and their opposites, or a character that is no letter.
+// escaped parses an escape sequence: the classes \d, \s, \w and their complements, or a character that is not a letter.
 func (r *reader) escaped() ([]span, string) {
 	if len(r.rest) == 1 {
 		return nil, `a \ has nothing after it`
@@ -240,7 +238,8 @@ func (r *reader) escaped() ([]span, string) {
 	}
 	lower := c | 0x20
 	list, ok := map[rune][]span{
-		'd': {{'0', '9'}}, 's': {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}, 'w': {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+		'd': {{'0', '9'}}, 's': {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}},
+		'w': {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
 	}[lower]
 	switch {
 	case !ok:
@@ -253,7 +252,7 @@ func (r *reader) escaped() ([]span, string) {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// others are the characters between spans, which are in order.
+// others returns the characters outside spans, which are in order.
 func others(list []span) []span {
 	var out []span
 	next := rune(0)
@@ -268,7 +267,7 @@ func others(list []span) []span {
 
 func (r *reader) literal(c rune) node { return chars{spans: r.cases(nil, c)} }
 
-// cases appends a character, in both cases when asked for.
+// cases appends a character, in both cases if Insensitive.
 func (r *reader) cases(list []span, c rune) []span {
 	list = append(list, span{c, c})
 	if lower := c | 0x20; r.Insensitive && c < utf8.RuneSelf && lower >= 'a' && lower <= 'z' {
@@ -277,7 +276,7 @@ func (r *reader) cases(list []span, c rune) []span {
 	return list
 }
 
-// class reads [a-z] and [^a-z].
+// class parses [a-z] and [^a-z].
 func (r *reader) class() (node, string) {
 	r.rest = r.rest[1:]
 	n := chars{negated: r.next('^')}
@@ -314,7 +313,7 @@ func (r *reader) class() (node, string) {
 	return n, ""
 }
 
-// interval reads <n-m>.
+// interval parses <n-m>.
 func (r *reader) interval() (node, string) {
 	end := strings.IndexByte(r.rest, '>')
 	if end < 0 {

@@ -23,7 +23,7 @@ func matches(t *testing.T, x *termregexp.Expression, term string) bool {
 	return ok
 }
 
-func TestMatch(t *testing.T) {
+func TestExpression_MatchesAsLucene(t *testing.T) {
 	for expression, terms := range map[string]struct{ yes, no string }{
 		`abc`:               {"abc", "ab abcd xabc"},
 		`a.c`:               {"abc aöc", "ac abbc"},
@@ -33,7 +33,7 @@ func TestMatch(t *testing.T) {
 		`a{2,3}`:            {"aa aaa", "a aaaa"},
 		`a{2,}`:             {"aa aaaaaa", "a"},
 		`(a?){3}b`:          {"b ab aaab", "aaaab"},
-		`(~(a|b)&.?){1000}`: {"c cc", "a ca"}, // nothing any number of times, too
+		`(~(a|b)&.?){1000}`: {"c cc", "a ca"}, // also an empty part, repeated
 		`((a?){5}b){2}`:     {"bb aaaaabb abab", "b aaaaaabb bbb"},
 		`"a.b"c`:            {"a.bc", "axbc"},
 		`\d+\w`:             {"12 1a", "a 1"},
@@ -42,10 +42,10 @@ func TestMatch(t *testing.T) {
 		`@b@`:               {"b abc", "ac"},
 		`a#?`:               {"a", "ab"},
 		`~(ab)`:             {"a abc b", "ab"},
-		`~a*b`:              {"b bb xb aab", "bbba"}, // any number of what is no single a, then b
+		`~a*b`:              {"b bb xb aab", "bbba"}, // any text but a single a, then b
 		`a~(bc)`:            {"a ab abcd", "abc b"},
 		`x(~(foo)&f.*)y`:    {"xfy xfooly xfoy", "xfooy xay"},
-		`a|b&c`:             {"a", "b c"}, // & binds more closely
+		`a|b&c`:             {"a", "b c"}, // & has precedence
 		`(a|b)&b`:           {"b", "a"},
 		`.*a.*&.*b.*&~(@c)`: {"ab ba", "a b abc"},
 		`~~(ab)`:            {"ab", "a b"},
@@ -78,7 +78,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestParse_OptionsDisableSyntax(t *testing.T) {
 	plain, problem := termregexp.Parse(`a&~@#<1-2>`, termregexp.Options{})
 	require.Empty(t, problem)
 	require.True(t, matches(t, plain, `a&~@#<1-2>`))
@@ -87,11 +87,13 @@ func TestOptions(t *testing.T) {
 	require.True(t, matches(t, either, "AbC"))
 }
 
-func TestProblems(t *testing.T) {
+func TestParse_ReportsSyntaxErrors(t *testing.T) {
 	for expression, want := range map[string]string{
-		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `a|`: "is missing", `(a|)`: "( is not closed", `a&`: "is missing", `\e`: "no class of characters", `[\b]`: "no class of characters",
+		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `a|`: "is missing",
+		`(a|)`: "( is not closed", `a&`: "is missing", `\e`: "no class of characters", `[\b]`: "no class of characters",
 		`[e-]`: "ends before it begins", `a\`: "nothing after it",
-		`<1>`: "two numbers", `a{`: "{ is not closed", `a{3,1}`: "the greater second", `a{1001}`: "at most 1000", `[b-a]`: "ends before it begins", `a~`: "is missing",
+		`<1>`: "two numbers", `a{`: "{ is not closed", `a{3,1}`: "the greater second", `a{1001}`: "at most 1000",
+		`[b-a]`: "ends before it begins", `a~`: "is missing",
 		strings.Repeat("(", 200): "nested too deeply", strings.Repeat("~", 200) + "a": "nested too deeply",
 	} {
 		_, problem := termregexp.Parse(expression, all())
@@ -99,9 +101,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// What repetitions of repetitions take does not grow with their depth as a power does: the same place of a part is looked
-// at once. Without that these would take longer than anybody waits.
-func TestMatchNested(t *testing.T) {
+// The time of nested repetitions is not exponential in their depth, since matches of parts are cached by position.
+func TestMatch_NestedRepetitionsArePolynomial(t *testing.T) {
 	long := strings.Repeat("engineer", 31)
 	for expression, want := range map[string]bool{
 		"~(" + strings.Repeat("(", 40) + ".?" + strings.Repeat(")*", 40) + "z)":                              true,
@@ -123,8 +124,7 @@ func TestMatchNested(t *testing.T) {
 	}
 }
 
-// Matching ends when nobody waits for it any more.
-func TestMatchEnds(t *testing.T) {
+func TestMatch_StopsSoonAfterCancel(t *testing.T) {
 	x, problem := termregexp.Parse("~((((.?){1000}){1000}){1000}z)", all())
 	require.Empty(t, problem)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,8 +133,7 @@ func TestMatchEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Both ways of matching agree where there are both.
-func FuzzMatch(f *testing.F) {
+func FuzzMatch_EqualsRE2(f *testing.F) {
 	f.Add(`a(b|c)*d`, "abcd")
 	f.Add(`[^x]{2,4}`, "abc")
 	f.Add(`~(a)&<1-9>`, "5")
@@ -150,11 +149,12 @@ func FuzzMatch(f *testing.F) {
 		superset, exact := x.RE2()
 		re, err := regexp.Compile(superset)
 		if err != nil {
-			return // repetitions of repetitions
+			return // nested repetitions
 		}
 		found := matches(t, x, term)
 		if exact {
-			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")), matches(t, x, strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
+			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")),
+				matches(t, x, strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
 		} else if found {
 			require.True(t, re.MatchString(term), "%q as %q: %q", expression, superset, term)
 		}

@@ -1,4 +1,4 @@
-package sloppy
+package sloppyphrase
 
 import (
 	"cmp"
@@ -7,15 +7,15 @@ import (
 
 // Term is one position of a phrase.
 type Term struct {
-	// Offset is where it stands in the phrase.
+	// Offset is its position in the phrase.
 	Offset int
-	// Words are those that it may be.
+	// Words are the alternatives at the position.
 	Words []string
-	// Positions are where the text has any of them, in order.
+	// Positions are the positions of any of them in the text, in order.
 	Positions []int
 }
 
-// mover is a term at one of its places.
+// mover is a term at one of its positions.
 type mover struct {
 	*Term
 	next     int // in Positions
@@ -25,7 +25,7 @@ type mover struct {
 	index    int // in the group
 }
 
-// advance moves on; false when there is no further place.
+// advance moves to the next position. It returns false if there is none.
 func (m *mover) advance() bool {
 	if m.next >= len(m.Positions) {
 		return false
@@ -37,21 +37,21 @@ func (m *mover) advance() bool {
 
 func (m *mover) place() int { return m.position + m.Offset }
 
-// before is the order in which terms move on.
+// before compares terms by the order in which they advance.
 func before(a, b *mover) int {
 	return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.order, b.order))
 }
 
-// matcher is the work on one text.
+// matcher is the state of matching one text.
 type matcher struct {
 	all    []*mover
 	queue  []*mover // in order
 	groups [][]*mover
 	multi  bool // a term of a group may be one of several words
-	end    int  // the greatest position
+	end    int  // greatest position
 }
 
-// Frequency is how often the phrase occurs, 0 when it does not.
+// Frequency returns the frequency of the phrase, 0 without a match.
 func Frequency(terms []Term, slop int) float64 {
 	m := matcher{}
 	for i := range terms {
@@ -72,8 +72,8 @@ func Frequency(terms []Term, slop int) float64 {
 	}
 }
 
-// begin puts every term at its first place, those that share words at places of
-// their own.
+// begin moves each term to its first position, and terms that share words to different ones. It returns false if there
+// is no match.
 func (m *matcher) begin() bool {
 	for _, p := range m.all {
 		if !p.advance() {
@@ -93,11 +93,12 @@ func (m *matcher) begin() bool {
 	return true
 }
 
-// group joins the terms that share a word, directly or by others.
+// group groups the terms that share a word, directly or transitively.
 func (m *matcher) group() {
 	for i, p := range m.all {
 		for _, q := range m.all[:i] {
-			if q.Offset == p.Offset || !slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(q.Words, w) }) {
+			if q.Offset == p.Offset ||
+				!slices.ContainsFunc(p.Words, func(w string) bool { return slices.Contains(q.Words, w) }) {
 				continue
 			}
 			m.multi = m.multi || len(p.Words) > 1 || len(q.Words) > 1
@@ -129,7 +130,7 @@ func (m *matcher) group() {
 	}
 }
 
-// spread moves the terms of each group apart at the beginning.
+// spread moves the terms of each group to different positions.
 func (m *matcher) spread() bool {
 	for _, g := range m.groups {
 		if !m.multi {
@@ -160,7 +161,7 @@ func (m *matcher) spread() bool {
 	return true
 }
 
-// collision is another term of the group at the same place, nil: none.
+// collision returns another term of the group at the same position, or nil.
 func (m *matcher) collision(p *mover) *mover {
 	for _, q := range m.groups[p.group] {
 		if q != p && q.place() == p.place() {
@@ -185,7 +186,7 @@ func (m *matcher) move(p *mover) bool {
 	return true
 }
 
-// pop takes the term that is to move next.
+// pop removes the term that advances next.
 func (m *matcher) pop() *mover {
 	p := m.queue[0]
 	m.queue = m.queue[1:]
@@ -197,8 +198,8 @@ func (m *matcher) push(p *mover) {
 	m.queue = slices.Insert(slices.Clone(m.queue), at, p)
 }
 
-// match moves on to the next match, whose length it gives; without more there
-// is none after it, and the length may be beyond the slop.
+// match advances to the next match and returns its length. If more is false there is none after it, and the length may
+// exceed the slop.
 func (m *matcher) match(slop int) (length int, more bool) {
 	p := m.pop()
 	length = m.end - p.position
@@ -222,7 +223,7 @@ func (m *matcher) match(slop int) (length int, more bool) {
 	return length, false
 }
 
-// front is the position of the term that moves after p.
+// front returns the position of the term that advances after p.
 func (m *matcher) front(p *mover) int {
 	if len(m.queue) == 0 {
 		return p.position
@@ -230,7 +231,7 @@ func (m *matcher) front(p *mover) int {
 	return m.queue[0].position
 }
 
-// part moves terms of p's group on until no two stand at one place.
+// part advances terms of p's group until no two are at one position.
 func (m *matcher) part(p *mover) bool {
 	own := p
 	moved := false

@@ -108,8 +108,7 @@ func New(cfg Config) (*CallTracker, error) {
 		writer: bus.NewWriter(cfg.Bus, bus.WithWriterLogger(cfg.Logger)),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_query_api_contexts_total",
-			Help: "Context calls by how they were answered (complete, failed, accepted for a webhook, late, left by " +
-				"the caller).",
+			Help: "Context calls by outcome (complete, failed, accepted, timeout, client_gone).",
 		}, []string{"outcome"}),
 	}
 	d.closing, d.close = context.WithCancel(context.Background())

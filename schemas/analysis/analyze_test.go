@@ -97,7 +97,8 @@ func TestNamed(t *testing.T) {
 	_, err := analysis.Named("english")
 	var unknown *analysis.UnknownAnalyzerError
 	require.ErrorAs(t, err, &unknown)
-	require.Equal(t, `analyzer "english" is not supported; supported are default, keyword, simple, standard, stop, whitespace`, err.Error())
+	require.Equal(t, `analyzer "english" is not supported; supported are default, keyword, simple, standard, stop, `+
+		`whitespace`, err.Error())
 	a, err := analysis.Named("whitespace")
 	require.NoError(t, err)
 	require.Len(t, a(nil, strings.Repeat("x", 256)), 2)

@@ -28,9 +28,9 @@ type Reader struct {
 // tailTable is the name of the external table with the request IDs of the unprojected tail of the topic.
 const tailTable = "tail"
 
-// Sums returns the charges and requests of a period by organization: the rows of the read model, and the events of the
-// topic that are not in it yet. It is exact up to the end offsets of the topic at the time of the call.
-func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
+// Balances returns the charges and requests of a period by organization: the rows of the read model, and the events of
+// the topic that are not in it yet. It is exact up to the end offsets of the topic at the time of the call.
+func (r Reader) Balances(ctx context.Context, period string) (credits.Balances, error) {
 	from, err := r.projected(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("sum up ledger: %w", err)
@@ -50,7 +50,7 @@ func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sum up ledger: %w", err)
 	}
-	sums, err := r.rows(ctx, period, tail)
+	balances, err := r.rows(ctx, period, tail)
 	if err != nil {
 		return nil, fmt.Errorf("sum up ledger: %w", err)
 	}
@@ -66,9 +66,9 @@ func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
 	}
 	for g, l := range added {
 		l.Key, l.Endpoint = g.key, g.endpoint
-		sums[g.organization] = merge(sums[g.organization], l)
+		balances[g.organization] = merge(balances[g.organization], l)
 	}
-	return sums, nil
+	return balances, nil
 }
 
 // countsAsCall reports whether an event counts as a call, with the condition of UsageBalancesQuery.
@@ -156,7 +156,7 @@ func (r Reader) rowOffsets(ctx context.Context) (map[int]int64, error) {
 }
 
 // rows sums up the rows of the read model, without the calls in tail.
-func (r Reader) rows(ctx context.Context, period string, tail map[string]event.Usage) (credits.Sums, error) {
+func (r Reader) rows(ctx context.Context, period string, tail map[string]event.Usage) (credits.Balances, error) {
 	options := []clickhouse.QueryOption{clickhouse.WithParameters(
 		clickhouse.Parameters{readmodel.ParameterPeriod: period})}
 	without := ""
@@ -177,7 +177,7 @@ func (r Reader) rows(ctx context.Context, period string, tail map[string]event.U
 	if err != nil {
 		return nil, fmt.Errorf("read ledger rows: %w", err)
 	}
-	sums := make(credits.Sums)
+	balances := make(credits.Balances)
 	for rows.Next() {
 		var organization string
 		var l credits.Line
@@ -186,10 +186,10 @@ func (r Reader) rows(ctx context.Context, period string, tail map[string]event.U
 			return nil, fmt.Errorf("read ledger rows: %w", err)
 		}
 		l.Calls = int64(calls)
-		sums[organization] = append(sums[organization], l)
+		balances[organization] = append(balances[organization], l)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, fmt.Errorf("read ledger rows: %w", err)
 	}
-	return sums, rows.Err()
+	return balances, rows.Err()
 }

@@ -1,0 +1,83 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"muster/platform/clickhouse"
+	"muster/query-api/internal/readstore"
+)
+
+// TooExpensiveError is the error of a query that exceeds a limit of time, memory, rows or complexity.
+type TooExpensiveError struct{ Reason string }
+
+func (e *TooExpensiveError) Error() string { return e.Reason }
+
+// OverloadedError is the error of a query that missed its deadline for a reason outside the query: other searches ran,
+// or data was read for the first time. A retry may succeed.
+type OverloadedError struct{ Reason string }
+
+func (e *OverloadedError) Error() string { return e.Reason }
+
+// pingTimeout is how long a store that missed the deadline of a search may take to answer a ping.
+const pingTimeout = 300 * time.Millisecond
+
+// ping distinguishes a query that takes too long from a store that does not respond.
+func (s *Searcher) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	return s.deps.Store.Ping(ctx)
+}
+
+// timeLimitError returns the error of a query that exceeds Config.Timeout.
+func (s *Searcher) timeLimitError() error {
+	return &TooExpensiveError{fmt.Sprintf("the query takes longer than the limit of %v: narrow it with more selective "+
+		"clauses, or omit leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
+}
+
+// statementError classifies the error of a statement: a query that exceeds a limit, an unreadable index, a store that
+// is unavailable, or another failure. It logs the failures of the store.
+func (s *Searcher) statementError(step string, err error) error {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err // The URL contains the parameters and the host's name.
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("search %s: %w", step, err)
+	}
+	if code, ok := clickhouse.CodeOf(err); ok {
+		readsIndex := step == stepTerms || step == stepRepeats
+		if (step == stepDictionary || readsIndex) && meansNoIndex(code) ||
+			readsIndex && code == proto.ErrAccessDenied {
+			return &noIndexError{err}
+		}
+		if step == stepParts && code == proto.ErrAccessDenied {
+			return fmt.Errorf("search %s: %w", step, err)
+		}
+		switch code {
+		case proto.ErrTimeoutExceeded, proto.ErrQueryWasCancelled:
+			return fmt.Errorf("search %s: %w: %w", step, context.DeadlineExceeded, err)
+		case proto.ErrMemoryLimitExceeded:
+			return &TooExpensiveError{fmt.Sprintf("the query needs more than the limit of %d MiB of memory: narrow it",
+				s.cfg.MaxMemory>>20)}
+		case proto.ErrTooManyRows, proto.ErrTooManyBytes:
+			return &TooExpensiveError{fmt.Sprintf("the query reads more than the limit of %d rows: narrow it",
+				s.cfg.MaxRows)}
+		case proto.ErrTooDeepAst, proto.ErrTooBigAst, proto.ErrTooDeepRecursion, proto.ErrQueryIsTooLarge:
+			return &TooExpensiveError{"the query is too complex: use fewer clauses"}
+		case proto.ErrCannotCompileRegexp:
+			return &TooExpensiveError{"a pattern of the query is too complex: shorten it"}
+		}
+	}
+	s.deps.Logger.Error("search: statement failed", slog.String("step", step), slog.Any("error", err))
+	if clickhouse.IsTransient(err) {
+		return fmt.Errorf("search %s: %w: %w", step, readstore.ErrUnavailable, err)
+	}
+	return fmt.Errorf("search %s: %w", step, err)
+}
