@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/deploy/backup"
+	"muster/deploy/docs"
 	"muster/deploy/instance"
 	"muster/deploy/status"
 	"muster/deploy/status/page"
@@ -163,7 +164,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	defer func() { err = errors.Join(err, writing.Close()) }()
 	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"),
-		WebhookAllow: cfg.WebhookAllow, SearchPostings: cfg.SearchPostings}.WithDefaults()
+		WebhookAllow: cfg.WebhookAllow, SearchPostings: cfg.SearchPostings, Pages: docs.Pages()}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/docs"
 	"muster/deploy/status/page"
 	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
@@ -298,7 +299,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		SearchPostings: queryapi.SearchIndexBytes(s.searchMemory)}.WithDefaults()
+		SearchPostings: queryapi.SearchIndexBytes(s.searchMemory), Pages: docs.Pages()}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err

@@ -15,11 +15,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"muster/deploy/docs"
 	"muster/deploy/status"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
+	queryapi "muster/query-api"
 	"muster/schemas/readmodel"
 )
 
@@ -138,8 +140,12 @@ type Page struct {
 // New returns a page that reads src.
 func New(src Source) *Page { return &Page{src: src, began: src.Now()} }
 
-// Add registers the page on the admin server: /, /status.json and the files that / loads.
+// Add registers the page on the admin server: /, /status.json and the files that / loads, and the documentation at
+// /docs.
 func (p *Page) Add(admin *service.Admin) {
+	pages := queryapi.NewDocs(docs.Pages(), "/")
+	admin.Handle("GET /docs", pages)
+	admin.Handle("GET /docs/", pages)
 	admin.Handle("GET /{$}", p.file("index.html", "text/html; charset=utf-8"))
 	admin.Handle("GET /status.css", p.file("status.css", "text/css; charset=utf-8"))
 	admin.Handle("GET /status.js", p.file("status.js", "text/javascript; charset=utf-8"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -45,6 +46,8 @@ type Config struct {
 	// written to it than the rate requires.
 	ReadGrace   time.Duration
 	MinReadRate int64
+	// Pages has further pages of the documentation; nil means none.
+	Pages fs.FS
 	// Uncounted disables authentication and metering.
 	Uncounted bool
 	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP.
@@ -139,7 +142,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	pages, err := docs.New(clause.Page())
+	pages, err := docs.New(docs.Config{Clauses: clause.Page(), Pages: cfg.Pages, Reference: true})
 	if err != nil {
 		return nil, err
 	}
