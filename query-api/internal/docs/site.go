@@ -95,7 +95,7 @@ func (s *site) readPages(pages fs.FS, served map[string]string, add func(*page, 
 			add(&page{Path: indexPath, Source: repositoryPath}, source)
 		case base == "README.md":
 			served[path.Join(pagesDir, dir)] = path.Join(Path, dir)
-			add(&page{Path: path.Join(Path, dir), Source: repositoryPath}, source)
+			add(&page{Path: path.Join(Path, dir), Source: repositoryPath, Nested: true}, source)
 		case path.Ext(name) == ".md":
 			add(&page{
 				Path: Path + "/" + strings.TrimSuffix(name, ".md"), Source: repositoryPath, Nested: dir != "",
@@ -108,19 +108,14 @@ func (s *site) readPages(pages fs.FS, served map[string]string, add func(*page, 
 	})
 }
 
-// arrange sets the navigation: the guides, then the pages under the second-level headings of the index in its order.
-// Pages that the index does not link follow, except those in a directory with an index of its own.
+// arrange sets the navigation: the pages under the second-level headings of the index, in its order. The guides and,
+// under "More", the pages that it does not link are added, except those in a directory.
 func (s *site) arrange(c *converter, sources map[*page][]byte) {
 	byPath := make(map[string]*page)
-	rest := make(map[string]bool)
 	for _, p := range s.pages {
 		byPath[p.Path] = p
-		rest[p.Path] = p.Path != indexPath && strings.Count(p.Path, "/") == 2
 	}
-	s.groups = []group{{Title: "API guides"}}
-	for _, name := range guides() {
-		s.groups[0].Pages = append(s.groups[0].Pages, byPath[Path+"/guides/"+name])
-	}
+	listed := map[*page]bool{byPath[indexPath]: true}
 	if index := byPath[indexPath]; index != nil {
 		source := sources[index]
 		// The callback returns no error.
@@ -136,21 +131,25 @@ func (s *site) arrange(c *converter, sources map[*page][]byte) {
 					}
 				case *ast.Link:
 					p := byPath[c.served[path.Join(pagesDir, string(n.Destination))]]
-					last := &s.groups[len(s.groups)-1]
-					if p != nil && len(s.groups) > 1 && !slices.Contains(s.groups[0].Pages, p) {
-						last.Pages = append(last.Pages, p)
-						rest[p.Path] = false
+					if p != nil && !listed[p] && len(s.groups) > 0 {
+						last := &s.groups[len(s.groups)-1]
+						last.Pages, listed[p] = append(last.Pages, p), true
 					}
 				}
 				return ast.WalkContinue, nil
 			})
 	}
-	more := group{Title: "More"}
+	guides, more := group{Title: "API guides"}, group{Title: "More"}
 	for _, p := range s.pages {
-		if rest[p.Path] {
+		switch {
+		case listed[p] || p.Nested:
+		case path.Dir(p.Source) == guidesDir:
+			guides.Pages = append(guides.Pages, p)
+		default:
 			more.Pages = append(more.Pages, p)
 		}
 	}
 	slices.SortFunc(more.Pages, func(a, b *page) int { return strings.Compare(a.Title, b.Title) })
-	s.groups = slices.DeleteFunc(append(s.groups, more), func(g group) bool { return len(g.Pages) == 0 })
+	s.groups = slices.DeleteFunc(slices.Concat([]group{guides}, s.groups, []group{more}),
+		func(g group) bool { return len(g.Pages) == 0 })
 }
