@@ -215,11 +215,12 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
 	}
-	page.New(page.Source{
+	statusPage := page.New(page.Source{
 		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka,
 		ClickHouse: unit.conn,
-		StateDir:   unit.stateDir, Now: time.Now,
-	}).Add(admin)
+		StateDir:   unit.stateDir, DataDir: env.dataDir, EraseWithin: env.eraseWithin, Now: time.Now,
+	})
+	statusPage.Add(admin)
 	if unit.flushUsage != nil {
 		admin.Handle("POST "+queryapi.FlushUsagePath, unit.flushUsage)
 	}
@@ -234,6 +235,7 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 	err = errors.Join(
 		admin.AddCheck(name, ready),
 		group.Add(service.Unit{Name: "admin", Run: admin.Run}),
+		group.Add(service.Unit{Name: "status-history", Run: statusPage.Run}),
 		group.Add(service.Unit{
 			Name: "suppression", Run: env.erased.Run, Ready: service.Poll(env.erased.Ready, 200*time.Millisecond),
 			StartTimeout: 10 * time.Minute,
