@@ -184,7 +184,7 @@ func (h *Handler) Paths() []string {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := h.files[r.URL.Path]
 	if path := strings.TrimSuffix(r.URL.Path, "/"); !ok && h.Has(path) {
-		http.Redirect(w, r, path, http.StatusPermanentRedirect)
+		http.Redirect(w, r, path, http.StatusPermanentRedirect) //nolint:gosec // a served path
 		return
 	}
 	if !ok {

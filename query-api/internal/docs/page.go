@@ -147,14 +147,11 @@ func (c *converter) resolveLink(p *page, link *ast.Link, source []byte) {
 	if target == "" || strings.Contains(target, ":") {
 		return
 	}
-	resolved, file := "", target
-	if strings.HasPrefix(target, "/") { // a guide's link to a served path
-		resolved = c.served[target]
-	} else {
+	file := target
+	if !strings.HasPrefix(target, "/") { // else a guide's link to a served path
 		file = path.Join(path.Dir(p.Source), target)
-		resolved = c.served[file]
 	}
-	if resolved != "" {
+	if resolved := c.served[file]; resolved != "" {
 		if hasFragment {
 			resolved += "#" + fragment
 		}

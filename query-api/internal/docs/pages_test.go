@@ -26,7 +26,6 @@ func openAll(t *testing.T, reference bool) *docs.Handler {
 }
 
 var (
-	loaded   = regexp.MustCompile(`(?:src=|<link [^>]*href=)"([^"]*)"`)
 	linked   = regexp.MustCompile(`<a [^>]*href="([^"]*)"`)
 	included = regexp.MustCompile(`<(?:img|script|link|form)[^>]* (?:src|href|action)="([^"]*)"`)
 )
@@ -120,7 +119,8 @@ func TestSearch_FindsTheExpectedPageFirst(t *testing.T) {
 	h := openAll(t, true)
 	for query, want := range map[string]string{
 		"erasure": "/docs/erasure", "Erasures": "/docs/erasure", "kubernetes": "/docs/kubernetes",
-		"back up": "/docs/backup", "rate limits": "/docs/guides/errors#rate-limits", "status page": "/docs/operators#status-page",
+		"back up": "/docs/backup", "rate limits": "/docs/guides/errors#rate-limits",
+		"status page": "/docs/operators#status-page",
 		"own csv": "/docs/csv", "muster_bus_lag_seconds": "/docs/metrics", "ÈRÀSURE": "/docs/erasure",
 		"cursor": "/docs/guides/cursors", "sentinel redis": "/docs/accounts",
 	} {

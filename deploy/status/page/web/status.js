@@ -79,7 +79,7 @@
     const power = 10 ** Math.floor(Math.log10(n));
     return [1, 2, 5, 10].find((f) => f * power >= n) * power;
   };
-  const perSecond = (n) => `${n >= 10 ? number(Math.round(n)) : n.toFixed(1)} /s`;
+  const perSecond = (n) => `${number(n.toFixed(n < 10 ? 1 : 0))} /s`;
   const seconds = (n) => (n < 1 ? `${(n * 1000).toFixed(n < 0.01 ? 1 : 0)} ms` : `${n.toFixed(1)} s`);
   const charts = [
     ["Records", perSecond, { records_in: "in", projected: "projected" }],
@@ -125,7 +125,7 @@
       for (const p of points) {
         if (p[key] !== undefined) {
           const x = (240 * (Date.parse(p.at) - from)) / (to - from);
-          line += `${drawing ? "L" : "M"}${x.toFixed(1)} ${(75 - 71 * p[key] / scale).toFixed(1)}${drawing ? "" : "h0"}`;
+          line += `${drawing ? "L" : "M"}${x.toFixed(1)} ${(75 - 71 * p[key] / scale).toFixed(1)}${drawing ? "" : "h.01"}`;
         }
         drawing = p[key] !== undefined;
       }
@@ -145,7 +145,7 @@
 
   function drawHistory(h) {
     const to = Date.parse(h.points.at(-1)?.at);
-    const from = Math.min(Date.parse(h.points[0]?.at), to - 300000); // five minutes at least
+    const from = Math.min(Date.parse(h.points[0]?.at), to - 60000); // a minute at least
     document.getElementById("no-history").hidden = h.points.length > 0;
     document.getElementById("charts").replaceChildren(
       ...charts.map((c) => chart(c, h.points, from, to)).filter((figure) => figure));
