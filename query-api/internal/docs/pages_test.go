@@ -121,7 +121,7 @@ func TestSearch_FindsTheExpectedPageFirst(t *testing.T) {
 		"erasure": "/docs/erasure", "Erasures": "/docs/erasure", "kubernetes": "/docs/kubernetes",
 		"back up": "/docs/backup", "rate limits": "/docs/guides/errors#rate-limits",
 		"status page": "/docs/operators#status-page",
-		"own csv": "/docs/csv", "muster_bus_lag_seconds": "/docs/metrics", "ÈRÀSURE": "/docs/erasure",
+		"own csv":     "/docs/csv", "muster_bus_lag_seconds": "/docs/metrics", "ÈRÀSURE": "/docs/erasure",
 		"cursor": "/docs/guides/cursors", "sentinel redis": "/docs/accounts",
 	} {
 		paths, _ := find(t, h, query)

@@ -10,7 +10,7 @@ import (
 
 // document serves the documentation, redirects / to it, and passes other paths to next. Its pages need no key, so they
 // bypass the checks of the API.
-func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
+func (s *Server) document(render func() (*docs.Handler, error), next http.Handler) http.Handler {
 	op := &operation{id: "getDocs", method: http.MethodGet, path: docs.Path}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
@@ -25,6 +25,11 @@ func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
 			return
 		}
 		x := exchangeOf(r.Context())
+		pages, err := render()
+		if err != nil {
+			x.fail(w, problemOf(op, err))
+			return
+		}
 		switch {
 		case path == docs.Path+"/":
 			x.operation = op

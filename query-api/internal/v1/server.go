@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -142,10 +143,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	pages, err := docs.New(docs.Config{Clauses: clause.Page(), Pages: cfg.Pages, Reference: true})
-	if err != nil {
-		return nil, err
-	}
+	// Rendered on the first request: rendering would delay the start by about 0.1 s.
+	pages := sync.OnceValues(func() (*docs.Handler, error) {
+		return docs.New(docs.Config{Clauses: clause.Page(), Pages: cfg.Pages, Reference: true})
+	})
 	s.handler = s.observe(compress(s.document(pages, s.rejectEscapedPaths(router))))
 	return s, nil
 }
