@@ -119,6 +119,9 @@ func (h *Handler) add(path string, f file) {
 // addPages renders the pages with their navigation.
 func (h *Handler) addPages() error {
 	add := func(path, policy string, content content) error {
+		if h.Has(path) {
+			return fmt.Errorf("duplicate path %s", path)
+		}
 		content.Path = path
 		body, err := h.render(content)
 		h.add(path, file{kind: "text/html; charset=utf-8", body: body, policy: policy})

@@ -100,6 +100,8 @@ func TestPages_AreListedUnderMoreUnlessTheIndexLinksThem(t *testing.T) {
 
 	_, err = docs.New(docs.Config{Pages: fstest.MapFS{"a.md": {Data: []byte("no title")}}})
 	require.ErrorContains(t, err, "deploy/docs/a.md: no title")
+	_, err = docs.New(docs.Config{Pages: fstest.MapFS{"search.md": {Data: []byte("# Search")}}})
+	require.ErrorContains(t, err, "duplicate path /docs/search")
 }
 
 func find(t *testing.T, h http.Handler, query string) (paths []string, page string) {
