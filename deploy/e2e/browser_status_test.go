@@ -63,7 +63,10 @@ func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	tab.Accessible(&axe)
 	tab.Scheme(true)
 	tab.Accessible(&axe)
-	require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"))
+	for _, width := range []int64{1500, 480} {
+		tab.Do("resize the window", chromedp.EmulateViewport(width, 1200))
+		require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"), "%d pixels", width)
+	}
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.AdminURL))
 }
