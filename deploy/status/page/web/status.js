@@ -122,10 +122,11 @@
       said.push(`${text}, at most ${format(Math.max(...known.map((p) => p[key])))}`);
       let line = "";
       let drawing = false;
-      for (const p of points) {
+      for (const [at, p] of points.entries()) {
         if (p[key] !== undefined) {
           const x = (240 * (Date.parse(p.at) - from)) / (to - from);
-          line += `${drawing ? "L" : "M"}${x.toFixed(1)} ${(75 - 71 * p[key] / scale).toFixed(1)}${drawing ? "" : "h.01"}`;
+          line += `${drawing ? "L" : "M"}${x.toFixed(1)} ${(75 - 71 * p[key] / scale).toFixed(1)}`;
+          if (!drawing && points[at + 1]?.[key] === undefined) line += "h-2"; // a point alone is a dash
         }
         drawing = p[key] !== undefined;
       }
