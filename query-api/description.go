@@ -5,10 +5,16 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
+
+	"muster/query-api/internal/docs"
+	"muster/query-api/internal/search/clause"
 )
 
 //go:embed openapi.yaml
@@ -25,6 +31,23 @@ func Description() ([]byte, error) {
 		return nil, fmt.Errorf("write the API description: %w", err)
 	}
 	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// NewDocs returns a handler of the documentation at /docs and below it, without the interactive reference: the guides
+// and pages, which are rendered on the first request. statusPath is the path of the page that it links as the status of
+// the process.
+func NewDocs(pages fs.FS, statusPath string) http.Handler {
+	render := sync.OnceValues(func() (*docs.Handler, error) {
+		return docs.New(docs.Config{Clauses: clause.Page(), Pages: pages, StatusPath: statusPath})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, err := render()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // writeJSON writes a YAML node as JSON and preserves the order of keys.

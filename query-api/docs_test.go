@@ -15,6 +15,9 @@ func TestDocs_AreServed(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.status, path)
 		require.NotEmpty(t, got.header.Get("X-Request-Id"))
 	}
+	root := f.do(http.MethodGet, "/", "", anonymous)
+	require.Equal(t, http.StatusOK, root.status, "redirected to /docs")
+	require.Contains(t, root.body, "API reference")
 	missing := f.do(http.MethodGet, "/docs/guides/webhoks", "", anonymous)
 	require.Equal(t, http.StatusNotFound, missing.status)
 	require.Contains(t, missing.detail(), "/docs/guides/webhooks")

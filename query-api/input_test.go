@@ -91,7 +91,7 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 		// 404 and 405 come before everything else.
 		{"unknown path", "POST", "/v1/person/enrch", "", auth(""), 404, []string{`did you mean "/v1/person/enrich"?`}},
 		{"trailing slash", "POST", enrichPath + "/", `{}`, nil, 404, []string{enrichPath}},
-		{"root", "GET", "/", "", auth(""), 404, []string{"no such path"}},
+		{"root", "POST", "/", "", auth(""), 404, []string{"no such path"}},
 		{"double slash", "GET", "//v1/openapi.json", "", auth(""), 404, nil},
 		{"an escaped slash", "POST", "/v1/person%2Fenrich", `{"codehost": "x"}`, nil, 404,
 			[]string{`did you mean "/v1/person/enrich"?`}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -81,6 +82,8 @@ type Config struct {
 	// ClickHouse connections they need; default: number of CPUs, at least 2. Raise it for a cluster
 	// with many nodes.
 	MaxQueries int
+	// Pages has further pages of the documentation at /docs; nil means none.
+	Pages fs.FS
 	// Unmetered disables authentication and metering. It is for benchmarks of their cost and cannot
 	// be set from outside the program.
 	Unmetered bool
@@ -310,7 +313,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.api, err = v1.New(v1.Config{
 		Uncounted: cfg.Unmetered, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
 		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.ResponseBytes, ReadGrace: cfg.ReadGrace,
-		MinReadRate: cfg.MinReadRate, Origins: origins,
+		MinReadRate: cfg.MinReadRate, Origins: origins, Pages: cfg.Pages,
 	}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,

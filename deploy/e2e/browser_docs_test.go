@@ -109,3 +109,29 @@ func TestBrowserGuides_AreAccessible(t *testing.T) {
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.BaseURL))
 }
+
+// On the API in a wide window in dark mode, and on the admin address in a narrow one in light mode.
+func TestBrowserPages_AreFoundWithTheKeyboard(t *testing.T) {
+	p := start(t, t.TempDir(), "--no-sample")
+	for base, size := range map[string]int{p.BaseURL: 1400, p.AdminURL: 480} {
+		tab := browsertest.Open(t, size, 900, size > 1000)
+		tab.Do("open the list", chromedp.Navigate(base+"/docs/pages"), chromedp.WaitVisible("main h1"))
+		require.Equal(t, strconv.FormatBool(size > 1000), tab.Eval(`document.querySelector("details.pages").open`))
+		tab.Accessible(&axe)
+		tab.Do("search", chromedp.KeyEvent("/"), chromedp.KeyEvent("érasure RECEIPTS"), chromedp.KeyEvent(kb.Enter),
+			chromedp.WaitVisible("main mark"))
+		require.Contains(t, tab.Eval(`document.querySelector("main .results a").innerText`), "Erasure receipts")
+		tab.Accessible(&axe)
+		tab.Do("open the first result", chromedp.Focus(`main .results a`), chromedp.KeyEvent(kb.Enter),
+			chromedp.WaitVisible("h2#erasure-receipts", chromedp.ByQuery))
+		tab.Eventually(`location.pathname + location.hash === "/docs/erasure#erasure-receipts"`)
+		for _, name := range []string{"erasure", "operators", "metrics", "benchmarks", "decisions"} {
+			tab.Do("open "+name, chromedp.Navigate(base+"/docs/"+name), chromedp.WaitVisible("main h1"))
+			require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"),
+				"%s is not wider than the window", name)
+			tab.Accessible(&axe)
+		}
+		require.Empty(t, tab.Problems())
+		require.Empty(t, tab.Strangers(base))
+	}
+}

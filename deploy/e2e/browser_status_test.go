@@ -24,7 +24,7 @@ import (
 // New records and a rejected one appear without a reload.
 func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "200")
-	tab := browsertest.Open(t, 1500, 1500, false)
+	tab := browsertest.Open(t, 1500, 1700, false)
 	tab.Do("open the status page", chromedp.Navigate(p.AdminURL+"/"))
 	tab.Eventually(`document.getElementById("summary").textContent === "All services ready"`)
 	tab.Eventually(`document.querySelectorAll("#models tbody tr").length > 5`)
@@ -40,8 +40,37 @@ func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	require.Equal(t, 1, got.status, "one record is rejected")
 	tab.Eventually(`document.querySelector("#runs tbody").innerText.includes("network-person")`)
 	tab.Eventually(`document.querySelector("#letters tbody tr td.warn")?.innerText === "1"`)
+	got, err = muster(t.Context(), p.dataDir, "erase", "network_username=person-new")
+	require.NoError(t, err)
+	require.Zero(t, got.status)
+	tab.Eventually(`[...document.querySelectorAll("#erasures td.n")].some((td) => td.innerText === "1")`)
+	require.NotContains(t, tab.Eval(`document.getElementById("services").innerText`), "start")
+	require.Regexp(t, `ingest\s+ready\s+\d+ s`, tab.Eval(`document.querySelector("#services").innerText`))
+
+	// The history has its first points after 15 and 30 seconds.
+	callDocs := func() {
+		for range 10 {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.BaseURL+"/docs", nil)
+			require.NoError(t, err)
+			resp, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+	}
+	callDocs()
+	tab.Eventually(`document.querySelectorAll("#charts figure").length === 6`)
+	callDocs()
+	tab.Eventually(`document.querySelector("#charts path").getAttribute("d").includes("L")`)
+	require.Regexp(t, `^API latency, now: p50 [–\d].*, at most \d.*ms; p99 `,
+		tab.Eval(`document.querySelectorAll("#charts svg")[3].getAttribute("aria-label")`))
 	shoot(t, tab, "status.png")
 	tab.Accessible(&axe)
+	tab.Scheme(true)
+	tab.Accessible(&axe)
+	for _, width := range []int64{1500, 480} {
+		tab.Do("resize the window", chromedp.EmulateViewport(width, 1200))
+		require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"), "%d pixels", width)
+	}
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.AdminURL))
 }
@@ -106,6 +135,8 @@ func TestBrowserStatus_ServesASingleService(t *testing.T) {
 		} else {
 			tab.Eventually(`document.querySelector("#models tbody").innerText.includes("not counted here")`)
 		}
+		tab.Eventually(`document.getElementById("charts").innerText.includes("Free disk space")`)
+		require.NotContains(t, tab.Eval(`document.getElementById("charts").innerText`), "API", "not measured here")
 		require.Empty(t, tab.Problems())
 		cancel()
 		_ = cmd.Wait()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -132,6 +133,18 @@ func TestMetrics_PageAlertsAndDashboardMatchTheServices(t *testing.T) {
 	}
 	require.Equal(t, page, string(raw), "go test ./deploy/cmd/muster -run TestMetrics -update")
 
+	// The status page reads metrics by name.
+	sources, err := filepath.Glob("../../internal/status/*.go")
+	require.NoError(t, err)
+	more, err := filepath.Glob("../../internal/status/page/*.go")
+	require.NoError(t, err)
+	for _, source := range append(sources, more...) {
+		text, err := os.ReadFile(source)
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`"(muster_[a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
+			require.Contains(t, metrics, name[1], source)
+		}
+	}
 	for _, expr := range append(ruleExpressions(t), panelExpressions(t)...) {
 		requireLabels(t, metrics, expr)
 	}

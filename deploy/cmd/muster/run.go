@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/docs"
 	"muster/deploy/erasure"
 	"muster/deploy/internal/status/page"
 	discovery "muster/discovery-worker"
@@ -219,11 +220,12 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
 	}
-	page.New(page.Source{
+	statusPage := page.New(page.Source{
 		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka,
 		ClickHouse: unit.conn,
-		StateDir:   unit.stateDir, Now: time.Now,
-	}).Add(admin)
+		StateDir:   unit.stateDir, DataDir: env.dataDir, EraseWithin: env.erasureDeadline, Now: time.Now,
+	})
+	statusPage.Add(admin)
 	if unit.flushUsage != nil {
 		admin.Handle("POST "+queryapi.FlushUsagePath, unit.flushUsage)
 	}
@@ -238,6 +240,7 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 	err = errors.Join(
 		admin.AddCheck(name, ready),
 		group.Add(service.Unit{Name: "admin", Run: admin.Run}),
+		group.Add(service.Unit{Name: "status-history", Run: statusPage.Run}),
 		group.Add(service.Unit{
 			Name: "suppression", Run: env.erased.Run, Ready: service.Poll(env.erased.Ready, 200*time.Millisecond),
 			StartTimeout: 10 * time.Minute,
@@ -303,7 +306,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		Origins: s.origins, SearchPostings: queryapi.SearchIndexBytes(s.searchIndexMemory)}.WithDefaults()
+		Origins: s.origins, Pages: docs.Pages(), SearchPostings: queryapi.SearchIndexBytes(s.searchIndexMemory)}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/docs"
 	"muster/deploy/erasure"
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
@@ -165,7 +166,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	defer func() { err = errors.Join(err, writing.Close()) }()
 	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"),
-		WebhookAllow: cfg.WebhookAllow, Origins: cfg.Origins, SearchPostings: cfg.SearchPostings}.WithDefaults()
+		WebhookAllow: cfg.WebhookAllow, Origins: cfg.Origins, Pages: docs.Pages(),
+		SearchPostings: cfg.SearchPostings}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err
@@ -272,14 +274,17 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
 		Others: status.AnswersConsumers(),
 	}
-	page.New(page.Source{
+	statusPage := page.New(page.Source{
 		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka,
-		ClickHouse: writing, StateDir: ingest.StateDirOf(cfg.DataDir), Now: time.Now,
-	}).Add(admin)
+		ClickHouse: writing, StateDir: ingest.StateDirOf(cfg.DataDir), DataDir: cfg.DataDir,
+		EraseWithin: cfg.EraseWithin, Now: time.Now,
+	})
+	statusPage.Add(admin)
 	admin.Handle("POST "+queryapi.FlushUsagePath, http.HandlerFunc(api.FlushUsage))
 	const ready = 100 * time.Millisecond
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},
+		{Name: "status-history", Run: statusPage.Run},
 		{Name: "clickhouse", Run: clickHouse.waitUntilDown},
 		{Name: "tables", Run: damage.Run},
 		{Name: "retention", Run: func(ctx context.Context) error { return backend.runRetention(ctx, logger) }},
@@ -310,7 +315,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	for name, check := range map[string]service.Check{
 		"projector": projection.Check, "query-api": api.Ready, "ingest": records.Ready,
-		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check,
+		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, status.StartupCheck: group.Check,
 		"tables": damage.Check,
 	} {
 		if err := admin.AddCheck(name, check); err != nil {

@@ -121,7 +121,7 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		if err != nil {
 			return st, err
 		}
-		st.Services = readiness.Checks
+		st.Services = Services(readiness.Checks)
 	}
 	var err error
 	if st.Topics, err = Topics(ctx, src.Kafka, append(src.consumers(), src.Tasks...), time.Now()); err != nil {
@@ -140,6 +140,17 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		st.Damage, err = []clickhouse.Damage{met}, nil
 	}
 	return st, err
+}
+
+// StartupCheck is the readiness check that fails until an instance has started, which includes loading the sample. It
+// is no service: [Services] drops it once it passes.
+const StartupCheck = "startup"
+
+// Services returns the checks without a passed [StartupCheck].
+func Services(checks []service.CheckResult) []service.CheckResult {
+	return slices.DeleteFunc(slices.Clone(checks), func(c service.CheckResult) bool {
+		return c.Name == StartupCheck && c.Ready
+	})
 }
 
 // readDamage returns the damaged parts, or nothing if the user has no access to them.

@@ -18,6 +18,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
+	"muster/platform/service"
 	"muster/projector/migrations"
 	"muster/schemas/readmodel"
 )
@@ -100,4 +101,12 @@ func TestStatus_OldestWaitingMessageAge(t *testing.T) {
 		require.InDelta(t, want, topics[0].Behind, 0.01)
 		require.EqualValues(t, 2-committed, topics[0].Lag)
 	}
+}
+
+func TestServices_LeavesOutAPassedStartupCheck(t *testing.T) {
+	ingest := service.CheckResult{Name: "ingest", Ready: true}
+	starting := service.CheckResult{Name: status.StartupCheck, Reason: "welcome is starting"}
+	require.Equal(t, []service.CheckResult{ingest, starting}, status.Services([]service.CheckResult{ingest, starting}))
+	started := service.CheckResult{Name: status.StartupCheck, Ready: true}
+	require.Equal(t, []service.CheckResult{ingest}, status.Services([]service.CheckResult{started, ingest}))
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,14 +23,19 @@ var files embed.FS
 // Path is the base path of the documentation.
 const Path = "/docs"
 
+const (
+	searchPath      = Path + "/search"
+	descriptionPath = "/v1/openapi.json"
+)
+
 // policies. Scalar sets styles from its script, so only its page allows inline styles. Scripts come from this server
 // only, eval is forbidden, and no other hosts are contacted.
 const (
 	referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' " +
 		"data:; font-src 'self'; " +
-		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	guidePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
-		"form-action 'none'; frame-ancestors 'none'"
+		"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; " +
+		"form-action 'self'; frame-ancestors 'none'"
 )
 
 // file is a served file.
@@ -41,34 +47,67 @@ type file struct {
 	tag    string
 }
 
-// Handler serves the documentation. It is safe for concurrent use.
-type Handler struct{ files map[string]file }
+// Config selects what is served.
+type Config struct {
+	// Clauses is the generated Markdown page of the search language; its sections become part of the search guide.
+	Clauses string
+	// Pages has further Markdown pages with their images, by path below deploy/docs. Nil means none.
+	Pages fs.FS
+	// Reference makes the interactive reference the start page; else it is the list of pages.
+	Reference bool
+	// StatusPath is the path of a status page to link; empty means none.
+	StatusPath string
+}
 
-// New renders the pages. clauses is the generated Markdown page of the search language; its sections become part of the
-// search guide.
-func New(clauses string) (*Handler, error) {
-	h := &Handler{files: make(map[string]file)}
-	for name, kind := range map[string]string{
-		"docs.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
-		"reference.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
-	} {
-		body, err := files.ReadFile("web/" + name)
-		if err != nil {
-			return nil, fmt.Errorf("documentation: %w", err)
-		}
-		h.add(Path+"/assets/"+name, file{kind: kind, body: body})
-	}
-	_, clauses, _ = strings.Cut(clauses, "\n## ") // the guide has its own title and introduction
-	clauses = "## " + clauses
-	packed, err := files.ReadFile("web/scalar.js.gz")
-	if err != nil {
-		return nil, fmt.Errorf("documentation: %w", err)
-	}
-	h.add(Path+"/assets/scalar.js", file{kind: "text/javascript; charset=utf-8", packed: packed})
-	if err := h.pages(clauses); err != nil {
+// Handler serves the documentation. It is safe for concurrent use.
+type Handler struct {
+	cfg      Config
+	files    map[string]file
+	template *template.Template
+	site     *site
+	index    *index
+}
+
+// New renders the pages.
+func New(cfg Config) (*Handler, error) {
+	h := &Handler{cfg: cfg, files: make(map[string]file)}
+	if err := h.load(); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
 	return h, nil
+}
+
+func (h *Handler) load() (err error) {
+	assets := map[string]string{
+		"docs.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	}
+	if h.cfg.Reference {
+		assets["reference.js"] = "text/javascript; charset=utf-8"
+		packed, err := files.ReadFile("web/scalar.js.gz")
+		if err != nil {
+			return err
+		}
+		h.add(Path+"/assets/scalar.js", file{kind: "text/javascript; charset=utf-8", packed: packed})
+	}
+	for name, kind := range assets {
+		body, err := files.ReadFile("web/" + name)
+		if err != nil {
+			return err
+		}
+		h.add(Path+"/assets/"+name, file{kind: kind, body: body})
+	}
+	if h.template, err = template.ParseFS(files, "web/page.html"); err != nil {
+		return err
+	}
+	if h.site, err = newSite(h.cfg); err != nil {
+		return err
+	}
+	h.index = newIndex(h.site.pages)
+	for path, f := range h.site.other {
+		h.add(path, f)
+	}
+	h.add(searchPath, file{}) // rendered for each request
+	return h.addPages()
 }
 
 func (h *Handler) add(path string, f file) {
@@ -77,39 +116,60 @@ func (h *Handler) add(path string, f file) {
 	h.files[path] = f
 }
 
-// pages renders the reference and the guides.
-func (h *Handler) pages(clauses string) error {
-	page, err := template.ParseFS(files, "web/page.html")
-	if err != nil {
-		return err
-	}
-	render := func(path, policy string, content content) error {
-		content.Guides = guides()
+// addPages renders the pages with their navigation.
+func (h *Handler) addPages() error {
+	add := func(path, policy string, content content) error {
+		if h.Has(path) {
+			return fmt.Errorf("duplicate path %s", path)
+		}
 		content.Path = path
-		var b bytes.Buffer
-		if err := page.Execute(&b, content); err != nil {
-			return err
-		}
-		h.add(path, file{kind: "text/html; charset=utf-8", body: b.Bytes(), policy: policy})
-		return nil
-	}
-	if err := render(Path, referencePolicy, content{Title: "API reference", Reference: true}); err != nil {
+		body, err := h.render(content)
+		h.add(path, file{kind: "text/html; charset=utf-8", body: body, policy: policy})
 		return err
 	}
-	for _, g := range guides() {
-		source, err := files.ReadFile("guides/" + g.Name + ".md")
-		if err != nil {
-			return err
+	start := content{Title: "Documentation", List: true}
+	for _, p := range h.site.pages {
+		content := content{Title: p.Title, Body: p.Body, Headings: p.Headings}
+		if p.Path == indexPath {
+			start = content
 		}
-		text, headings, err := markdown(bytes.ReplaceAll(source, []byte("{{clauses}}"), []byte(clauses)))
-		if err != nil {
-			return fmt.Errorf("%s.md: %w", g.Name, err)
-		}
-		if err := render(g.Path(), guidePolicy, content{Title: g.Title, Body: text, Headings: headings}); err != nil {
+		if err := add(p.Path, pagePolicy, content); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !h.Has(indexPath) {
+		if err := add(indexPath, pagePolicy, start); err != nil {
+			return err
+		}
+	}
+	if h.cfg.Reference {
+		return add(Path, referencePolicy, content{Title: "API reference", Reference: true})
+	}
+	return add(Path, pagePolicy, start)
+}
+
+// content is the data of the template web/page.html. Reference, Search and List select special pages.
+type content struct {
+	Title    string
+	Path     string
+	Body     template.HTML
+	Headings []heading
+
+	Reference bool
+	List      bool // the groups as text
+	Search    bool
+	Query     string
+	Results   []result
+
+	Config Config
+	Groups []group
+}
+
+func (h *Handler) render(c content) ([]byte, error) {
+	c.Config, c.Groups = h.cfg, h.site.groups
+	var b bytes.Buffer
+	err := h.template.Execute(&b, c)
+	return b.Bytes(), err
 }
 
 // Has reports whether a path is served.
@@ -123,18 +183,35 @@ func (h *Handler) Paths() []string {
 	return slices.Sorted(maps.Keys(h.files))
 }
 
-// ServeHTTP serves a GET of a path for which Has is true.
+// ServeHTTP serves a GET. It redirects a path with a final slash.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, ok := h.files[r.URL.Path]
+	if path := strings.TrimSuffix(r.URL.Path, "/"); !ok && h.Has(path) {
+		http.Redirect(w, r, path, http.StatusPermanentRedirect) //nolint:gosec // a served path
+		return
+	}
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
+	if r.URL.Path == searchPath {
+		query := r.URL.Query().Get("q")
+		body, err := h.render(content{
+			Title: "Search", Path: searchPath, Search: true, Query: query, Results: h.index.search(query),
+		})
+		if err != nil {
+			http.Error(w, "cannot render the page", http.StatusInternalServerError)
+			return
+		}
+		f = file{kind: "text/html; charset=utf-8", body: body, policy: pagePolicy}
+	}
 	header := w.Header()
 	header.Set("Content-Type", f.kind)
-	header.Set("ETag", f.tag)
 	// Cached, but revalidated, so that a new version is visible immediately.
 	header.Set("Cache-Control", "no-cache")
+	if f.tag != "" {
+		header.Set("ETag", f.tag)
+	}
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -142,7 +219,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Content-Security-Policy", f.policy)
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
-	if strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
+	if f.tag != "" && strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -45,6 +47,8 @@ type Config struct {
 	// written to it than the rate requires.
 	ReadGrace   time.Duration
 	MinReadRate int64
+	// Pages has further pages of the documentation; nil means none.
+	Pages fs.FS
 	// Uncounted disables authentication and metering.
 	Uncounted bool
 	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP.
@@ -141,10 +145,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	pages, err := docs.New(clause.Page())
-	if err != nil {
-		return nil, err
-	}
+	// Rendered on the first request: rendering would delay the start by about 0.1 s.
+	pages := sync.OnceValues(func() (*docs.Handler, error) {
+		return docs.New(docs.Config{Clauses: clause.Page(), Pages: cfg.Pages, Reference: true})
+	})
 	s.handler = s.observe(s.crossOrigin(compress(s.document(pages, s.rejectEscapedPaths(router)))))
 	return s, nil
 }

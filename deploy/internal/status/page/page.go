@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,11 +14,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"muster/deploy/docs"
 	"muster/deploy/internal/status"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
+	"muster/projector/erasure"
+	queryapi "muster/query-api"
 	"muster/schemas/readmodel"
 )
 
@@ -45,7 +47,11 @@ type Source struct {
 	ClickHouse driver.Conn
 	// StateDir is the state directory of ingest; if empty, the page has no runs.
 	StateDir string
-	Now      func() time.Time
+	// DataDir is a directory on the disk whose free space is shown; empty means none.
+	DataDir string
+	// EraseWithin is the time after which an erasure is overdue; default 24 h.
+	EraseWithin time.Duration
+	Now         func() time.Time
 }
 
 // consumers returns the groups whose lag is shown.
@@ -57,21 +63,22 @@ func consumers() []status.Consumer {
 // Document is the content of the page. Parts that could not be read keep their previous values, and Problems has the
 // reasons.
 type Document struct {
-	At         time.Time             `json:"at"`
-	Began      time.Time             `json:"began"`
-	Version    string                `json:"version"`
-	Service    string                `json:"service,omitempty"`
-	Problems   []string              `json:"problems"`
-	Services   []service.CheckResult `json:"services"`
-	Counters   Counters              `json:"counters"`
-	Topics     []status.TopicLag     `json:"topics"`
-	Breakers   []Breaker             `json:"breakers"`
-	Runs       []Run                 `json:"runs"`
-	Letters    []Letters             `json:"letters"`
-	CountedAt  time.Time             `json:"counted_at,omitzero"`
-	ReadModels []status.ReadModel    `json:"read_models"`
-	Freshness  []Freshness           `json:"freshness"`
-	Deliveries []Deliveries          `json:"deliveries"`
+	At         time.Time          `json:"at"`
+	Began      time.Time          `json:"began"`
+	Version    string             `json:"version"`
+	Service    string             `json:"service,omitempty"`
+	Problems   []string           `json:"problems"`
+	Services   []Service          `json:"services"`
+	Counters   Counters           `json:"counters"`
+	Topics     []status.TopicLag  `json:"topics"`
+	Breakers   []Breaker          `json:"breakers"`
+	Runs       []Run              `json:"runs"`
+	Letters    []Letters          `json:"letters"`
+	Erasures   Erasures           `json:"erasures"`
+	CountedAt  time.Time          `json:"counted_at,omitzero"`
+	ReadModels []status.ReadModel `json:"read_models"`
+	Freshness  []Freshness        `json:"freshness"`
+	Deliveries []Deliveries       `json:"deliveries"`
 }
 
 // Counters are counters since the start of the process; the page computes rates from them. Published counts since the
@@ -103,11 +110,22 @@ type Run struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// Letters is a topic of rejected records or dead letters, with the number of retained messages.
+// Letters is a topic of rejected records or dead letters, with the number of retained messages. Unresolved is the
+// number of those that were not resubmitted; it is absent if too many messages are retained to count them.
 type Letters struct {
-	Topic string `json:"topic"`
-	Dead  bool   `json:"dead"`
-	Kept  int64  `json:"kept"`
+	Topic      string `json:"topic"`
+	Dead       bool   `json:"dead"`
+	Kept       int64  `json:"kept"`
+	Unresolved *int64 `json:"unresolved,omitzero"`
+}
+
+// Erasures counts erasure requests by state. Overdue counts those that are not deleted in time, in addition.
+type Erasures struct {
+	Requested int `json:"requested"` // suppressed; stored data is searched
+	InForce   int `json:"in_force"`  // all data is found and waits for its deletion
+	Deleted   int `json:"deleted"`
+	Withdrawn int `json:"withdrawn"`
+	Overdue   int `json:"overdue"`
 }
 
 // Freshness is the age of the records of a kind.
@@ -126,24 +144,38 @@ type Deliveries struct {
 
 // Page serves the status page. It is safe for concurrent use.
 type Page struct {
-	src   Source
-	began time.Time
+	src     Source
+	began   time.Time
+	history history
+	states  states
 
 	mu           sync.Mutex
+	requests     scanned[[]erasure.Status]
+	letterCounts scanned[map[string]int64]
 	last         Document
 	slowProblems []string // problems of the parts with the longer cache time
 	heavy        time.Time
 }
 
-// New returns a page that reads src.
-func New(src Source) *Page { return &Page{src: src, began: src.Now()} }
+// New returns a page that reads src. Call Run to record its history.
+func New(src Source) *Page {
+	if src.EraseWithin <= 0 {
+		src.EraseWithin = 24 * time.Hour
+	}
+	return &Page{src: src, began: src.Now()}
+}
 
-// Add registers the page on the admin server: /, /status.json and the files that / loads.
+// Add registers the page on the admin server: /, /status.json, /history.json and the files that / loads, and the
+// documentation at /docs.
 func (p *Page) Add(admin *service.Admin) {
+	pages := queryapi.NewDocs(docs.Pages(), "/")
+	admin.Handle("GET /docs", pages)
+	admin.Handle("GET /docs/", pages)
 	admin.Handle("GET /{$}", p.file("index.html", "text/html; charset=utf-8"))
 	admin.Handle("GET /status.css", p.file("status.css", "text/css; charset=utf-8"))
 	admin.Handle("GET /status.js", p.file("status.js", "text/javascript; charset=utf-8"))
-	admin.Handle("GET /status.json", http.HandlerFunc(p.serve))
+	admin.Handle("GET /status.json", serveJSON(func(ctx context.Context) any { return p.Read(ctx) }))
+	admin.Handle("GET /history.json", serveJSON(func(context.Context) any { return p.history.read() }))
 }
 
 func (p *Page) file(name, kind string) http.Handler {
@@ -165,16 +197,18 @@ func (p *Page) file(name, kind string) http.Handler {
 	})
 }
 
-func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := json.Marshal(p.Read(r.Context()))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	// The client may have gone; there is no other place to report that.
-	_, _ = w.Write(body)
+func serveJSON(read func(context.Context) any) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := json.Marshal(read(r.Context()))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		// The client may have gone; there is no other place to report that.
+		_, _ = w.Write(body)
+	})
 }
 
 // Read returns a status that is at most a second old; expensive parts are at most fifteen seconds old.
@@ -190,9 +224,8 @@ func (p *Page) Read(ctx context.Context) Document {
 	defer cancel()
 	d := p.last
 	d.At, d.Began, d.Version, d.Service, d.Problems = now, p.began, p.src.Version, p.src.Service, nil
-	d.Services = p.src.Readiness(ctx).Checks
-	slices.SortFunc(d.Services, func(a, b service.CheckResult) int { return strings.Compare(a.Name, b.Name) })
-	for _, read := range []func(context.Context, *Document) error{p.lag, p.metrics, p.letters, p.runs} {
+	d.Services = p.states.observe(status.Services(p.src.Readiness(ctx).Checks), now)
+	for _, read := range []func(context.Context, *Document) error{p.lag, p.metrics, p.letters, p.erasures, p.runs} {
 		if err := read(ctx, &d); err != nil {
 			d.Problems = append(d.Problems, err.Error())
 		}

@@ -1,4 +1,4 @@
-// Every page: the colours follow the choice that the reference remembers, else
+// Every page: the colors follow the choice that the reference remembers, else
 // the system's; code can be copied and names this server.
 "use strict";
 
@@ -41,6 +41,21 @@
     paint();
     new MutationObserver(paint).observe(document.body, { attributes: true, attributeFilter: ["class"] });
     document.querySelectorAll("main pre").forEach(copyable);
+    // The list of pages is open beside the text, and closed above it. Without JavaScript it opens by a click.
+    const pages = document.querySelector("details.pages");
+    const wide = window.matchMedia("(min-width: 821px)");
+    const fold = () => { if (pages) pages.open = wide.matches; };
+    fold();
+    wide.addEventListener("change", fold);
+    document.querySelector(".pages [aria-current]")?.scrollIntoView({ block: "nearest" });
+    const find = document.querySelector(".find input");
+    document.addEventListener("keydown", (e) => {
+      const typing = e.target.closest("input, textarea, select, [contenteditable=true], .cm-editor");
+      if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || typing) return;
+      e.preventDefault();
+      find.focus();
+      find.select();
+    });
     document.querySelectorAll("main table").forEach((table) => {
       const frame = document.createElement("div");
       frame.className = "table";
