@@ -78,7 +78,7 @@ func (s *segment) append(f frame, value []byte) (offset, n int64, err error) {
 		return 0, 0, err
 	}
 	b := append(make([]byte, segmentfile.FrameHead), head...)
-	segmentfile.SealFrame(b, f.kind, uint64(f.until.UnixNano())) //nolint:gosec // the same bits
+	segmentfile.SealFrame(b, f.kind, uint64(f.until.UnixNano()))
 	offset = s.size + int64(len(b))
 	b = append(b, value...)
 	if _, err := s.file.WriteAt(b, s.size); err != nil {
