@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/adversarialtest"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/planner"
-	"muster/query-api/adversarialtest"
 	"muster/schemas/readmodel"
 )
 
