@@ -81,7 +81,7 @@ func TestMissReason_SaysWhyThereIsNoRecord(t *testing.T) {
 		{f.get(networkPath + "?network=octavia&dry_run=true"), ""},
 	} {
 		require.Equal(t, http.StatusOK, tc.got.status)
-		require.Equal(t, tc.want, tc.got.header.Get("X-Miss-Reason"), string(tc.got.body))
+		require.Equal(t, tc.want, tc.got.header.Get("X-Miss-Reason"), tc.got.body)
 	}
 	key := map[string]string{"Idempotency-Key": "k", "Content-Type": "application/json"}
 	for range 2 {

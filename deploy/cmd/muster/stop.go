@@ -20,7 +20,7 @@ func (c *command) stopCommand() *cobra.Command {
 it has exited. If a supervisor such as systemd restarts it, stop it there instead. Stop a container from within it.
 
 Exit status: 0 the process has exited, or none was running; 2 it could not be stopped, --wait passed, or another
-command such as a backup, a restore or "erase foreign" holds the lock. Such a command is not interrupted.`,
+command such as a backup, a restore or "erase keys" holds the lock. Such a command is not interrupted.`,
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
