@@ -52,7 +52,6 @@ func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 	conn := &slow{}
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
 		c.SearchQueries, c.SearchTimeout, c.SearchDeadline = 1, 500*time.Millisecond, time.Second
-		c.SearchPostings = -1 // no index: the search waits for all statements
 		conn.Conn = d.ClickHouse
 		d.ClickHouse = conn
 	})
@@ -70,9 +69,9 @@ func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 			r := f.do(http.MethodPost, path, query, key)
 			require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
 			require.Equal(t, "2", r.header.Get("Retry-After"))
-			require.Contains(t, r.detail(), "other expensive queries")
+			require.Contains(t, r.detail(), "1s", "it waits for the first one, or for what both need")
 		}
-		require.EqualValues(t, 1, conn.waiting.Load(), "the other calls have asked nothing")
+		require.EqualValues(t, 1, conn.waiting.Load(), "the calls share a statement")
 		release()
 		r := <-first
 		require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)

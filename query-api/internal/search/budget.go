@@ -12,6 +12,7 @@ import (
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/postings"
 )
 
 // Budget is the error of a query that takes more than a query may.
@@ -24,6 +25,9 @@ func (e *Budget) Error() string { return e.Reason }
 type Busy struct{ Reason string }
 
 func (e *Busy) Error() string { return e.Reason }
+
+// Unavailable is the error of a table that cannot be searched, whatever the query.
+type Unavailable = postings.Unavailable
 
 // patience is how long a store that has not answered a search in time has to show that it is there.
 const patience = 300 * time.Millisecond
@@ -51,11 +55,10 @@ func (s *Searcher) failed(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
-		asksIndex := step == stepPresence || step == stepTimes
-		if (step == stepDictionary || asksIndex) && unindexed(code) || asksIndex && code == proto.ErrAccessDenied {
+		if step == stepDictionary && (unindexed(code) || code == proto.ErrAccessDenied) {
 			return &unindexedError{err}
 		}
-		if step == stepParts && code == proto.ErrAccessDenied {
+		if postings.Shared(step) && code == proto.ErrAccessDenied {
 			return fmt.Errorf("search %s: %w", step, err)
 		}
 		switch code {
@@ -63,8 +66,6 @@ func (s *Searcher) failed(step string, err error) error {
 			return fmt.Errorf("search %s: %w: %w", step, context.DeadlineExceeded, err)
 		case proto.ErrMemoryLimitExceeded:
 			return &Budget{fmt.Sprintf("the query takes more than %d MiB of memory, which is what a query may: narrow it", s.cfg.MaxMemory>>20)}
-		case proto.ErrTooManyRows, proto.ErrTooManyBytes:
-			return &Budget{fmt.Sprintf("the query reads more than %d rows, which is what a query may: narrow it", s.cfg.MaxRows)}
 		case proto.ErrTooDeepAst, proto.ErrTooBigAst, proto.ErrTooDeepRecursion, proto.ErrQueryIsTooLarge:
 			return &Budget{"the query is too complex: use fewer clauses"}
 		case proto.ErrCannotCompileRegexp:

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -18,6 +19,7 @@ import (
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // firstBlend is where the numbers of blends of expansions begin, beyond those
@@ -28,19 +30,39 @@ const firstBlend = 1 << 20
 // rather than by reading every text.
 const maxPatternTerms = 256
 
+// dictionary finds the terms that exist, and caches them in a snapshot.
+type dictionary struct {
+	*Searcher
+	snapshot *postings.Snapshot // nil: nothing is cached
+	// found states that terms were read from the table, which may have changed since the snapshot.
+	found atomic.Bool
+}
+
+// cached returns the terms cached under key in the snapshot, or calls find and caches its result. Errors are not cached.
+func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]string, error) {
+	if d.snapshot == nil {
+		return find()
+	}
+	list, err := d.snapshot.Terms(strings.Join(key, "\x00"), func() ([]string, error) {
+		d.found.Store(true)
+		return find()
+	})
+	return slices.Clone(list), err
+}
+
 // expand replaces fuzzy and unfinished terms by the terms that exist, in the
 // query and in the filters of sort keys. The first page finds them, later ones
 // have them from the cursor.
-func (s *Search) expand(ctx context.Context) error {
-	if err := s.readPatterns(ctx); err != nil {
+func (s *Search) expand(ctx context.Context, d *dictionary) error {
+	if err := s.readPatterns(ctx, d); err != nil {
 		return err
 	}
-	err := s.findExpansions(ctx)
+	err := s.findExpansions(ctx, d)
 	if err != nil {
 		return err
 	}
 	blend := firstBlend
-	if s.node, err = s.expanded(ctx, s.node, &blend); err != nil {
+	if s.node, err = s.expanded(ctx, d, s.node, &blend); err != nil {
 		return err
 	}
 	s.node = algebra.ShareStatistics(s.node)
@@ -48,28 +70,28 @@ func (s *Search) expand(ctx context.Context) error {
 		if key.Nested == nil {
 			continue
 		}
-		if s.sorts[i].Nested, err = s.expanded(ctx, key.Nested, &blend); err != nil {
+		if s.sorts[i].Nested, err = s.expanded(ctx, d, key.Nested, &blend); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
-	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.becomes(ctx, n, blend) })
+func (s *Search) expanded(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.becomes(ctx, d, n, blend) })
 }
 
 // becomes is what a node is expanded to, itself where there is nothing to expand.
-func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+func (s *Search) becomes(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	switch n := n.(type) {
 	case algebra.Fuzzy:
 		if n.Rewrite == algebra.RewriteConstant {
-			return s.searcher.anyNear(ctx, n)
+			return d.anyNear(ctx, n)
 		}
-		terms, err := s.expansion(ctx, n)
+		terms, err := s.expansion(ctx, d, n)
 		if err != nil {
 			return nil, err
 		}
@@ -77,16 +99,16 @@ func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algeb
 		return rewritten(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
 	case algebra.Phrase:
 		if !n.PrefixLast {
-			return s.searcher.counted(ctx, n)
+			return n, nil
 		}
-		terms, err := s.expansion(ctx, n)
+		terms, err := s.expansion(ctx, d, n)
 		if err != nil {
 			return nil, err
 		}
-		return s.searcher.counted(ctx, finishedPhrase(n, terms))
+		return finishedPhrase(n, terms), nil
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
-			terms, err := s.expansion(ctx, n)
+			terms, err := s.expansion(ctx, d, n)
 			if err != nil {
 				return nil, err
 			}
@@ -94,12 +116,12 @@ func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algeb
 			return rewritten(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
 		}
 		if n.Regexp != nil {
-			return s.searcher.matchingTerms(ctx, n)
+			return d.matchingTerms(ctx, n)
 		}
 		if !planner.HasDictionary(n.Field) {
 			return n, nil
 		}
-		terms, err := s.searcher.patternTerms(ctx, n)
+		terms, err := d.patternTerms(ctx, n)
 		if err != nil || terms == nil {
 			return n, err
 		}
@@ -113,8 +135,8 @@ func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algeb
 
 // expansion gives the terms of a fuzzy one or an unfinished phrase from the cursor, or
 // finds them and keeps them there.
-func (s *Search) expansion(ctx context.Context, n algebra.Node) ([]string, error) {
-	key, find := s.searcher.unfinished(n)
+func (s *Search) expansion(ctx context.Context, d *dictionary, n algebra.Node) ([]string, error) {
+	key, find := d.unfinished(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
 		return terms, nil
 	}
@@ -135,37 +157,37 @@ func (s *Search) keepExpansion(key string, terms []string) {
 
 // unfinished is what a fuzzy term or an unfinished phrase is kept by, and how its terms
 // are found; nothing for other nodes.
-func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
+func (d *dictionary) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
-			return patternKey(n), func(ctx context.Context) ([]string, error) { return s.firstTerms(ctx, n) }
+			return patternKey(n), func(ctx context.Context) ([]string, error) { return d.firstTerms(ctx, n) }
 		}
 	case algebra.Fuzzy:
 		if n.Rewrite == algebra.RewriteConstant {
 			break
 		}
-		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return s.fuzzyTerms(ctx, n) }
+		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return d.fuzzyTerms(ctx, n) }
 	case algebra.Phrase:
 		if !n.PrefixLast {
 			break
 		}
 		prefix := n.Terms[len(n.Terms)-1][0]
 		return strings.Join([]string{"prefix", n.Field.Name(), prefix, strconv.Itoa(n.Expansions)}, "\x00"),
-			func(ctx context.Context) ([]string, error) { return s.prefixTerms(ctx, n.Field, prefix, n.Expansions) }
+			func(ctx context.Context) ([]string, error) { return d.prefixTerms(ctx, n.Field, prefix, n.Expansions) }
 	}
 	return "", nil
 }
 
 // findExpansions finds several expansions of the query at the same time, while no other search runs; otherwise
 // they are found one after another, as they are met.
-func (s *Search) findExpansions(ctx context.Context) error {
+func (s *Search) findExpansions(ctx context.Context, d *dictionary) error {
 	if !turnOf(ctx).alone() {
 		return nil
 	}
 	wanted := make(map[string]func(context.Context) ([]string, error))
 	algebra.Walk(s.node, func(n algebra.Node) {
-		if key, find := s.searcher.unfinished(n); find != nil && s.cursor.Expansions[key] == nil {
+		if key, find := d.unfinished(n); find != nil && s.cursor.Expansions[key] == nil {
 			wanted[key] = find
 		}
 	})
@@ -255,8 +277,8 @@ func edits(a, b string, transpositions bool) int {
 
 // fuzzyTerms finds the existing terms near a text, the nearest first, then by
 // the alphabet, and keeps the first of them.
-func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
-	list, err := s.nearTerms(ctx, n)
+func (d *dictionary) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
+	list, err := d.nearTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -273,18 +295,18 @@ func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, e
 	for i, t := range list {
 		terms[i] = t.term
 	}
-	return s.living(ctx, n.Field, terms, n.Expansions)
+	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
 // prefixTerms finds the first existing terms, by the alphabet, that begin with
 // a text.
-func (s *Searcher) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
-	terms, err := s.dictionary(ctx, planner.PrefixTerms(f, prefix))
+func (d *dictionary) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
+	terms, err := d.terms(ctx, planner.PrefixTerms(f, prefix))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(terms)
-	return s.living(ctx, f, terms, most)
+	return d.living(ctx, f, terms, most)
 }
 
 // maxFieldsPerStatement is how many dictionaries a statement of readPatterns reads: what it has read is lost if it does
@@ -294,14 +316,10 @@ const maxFieldsPerStatement = 8
 // maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
 const maxPatternsPerStatement = 256
 
-// readPatterns caches the terms of the query's patterns in the snapshot of ctx, reading several dictionaries in one
+// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one
 // statement: a text over all fields has a pattern for each, and a statement of its own for each takes milliseconds even
 // where people are few. It does nothing if the index cannot be read; patterns are then read one by one as they are met.
-func (s *Search) readPatterns(ctx context.Context) error {
-	t, ok := ctx.Value(tryKey{}).(*try)
-	if !ok {
-		return nil
-	}
+func (s *Search) readPatterns(ctx context.Context, d *dictionary) error {
 	type wanted struct {
 		pattern algebra.Pattern
 		key     string
@@ -316,7 +334,7 @@ func (s *Search) readPatterns(ctx context.Context) error {
 				return
 			}
 			key := strings.Join(planner.PatternTerms(p, maxPatternTerms+1).Key(), "\x00")
-			if !seen[key] && !t.snapshot.HasTerms(key) {
+			if !seen[key] && !d.snapshot.HasTerms(key) {
 				seen[key] = true
 				byField[p.Field.Name()] = append(byField[p.Field.Name()], wanted{p, key})
 			}
@@ -356,8 +374,8 @@ func (s *Search) readPatterns(ctx context.Context) error {
 					return err
 				}
 				for i, w := range some {
-					t.found.Store(true)
-					if _, err := t.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
+					d.found.Store(true)
+					if _, err := d.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
 						return err
 					}
 				}
@@ -374,8 +392,8 @@ func (s *Search) readPatterns(ctx context.Context) error {
 
 // patternTerms finds the terms that a pattern matches, nil when there are so
 // many that reading the texts is better.
-func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.dictionary(ctx, planner.PatternTerms(n, maxPatternTerms+1))
+func (d *dictionary) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := d.terms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
 	if err != nil || len(terms) > maxPatternTerms {
 		return nil, err
 	}
@@ -386,11 +404,11 @@ func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]strin
 }
 
 // dictionary reads terms from the index or, where there is none, from the texts.
-func (s *Searcher) dictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
-	return remembered(ctx, d.Key(), func() ([]string, error) { return s.readDictionary(ctx, d) })
+func (d *dictionary) terms(ctx context.Context, of planner.Dictionary) ([]string, error) {
+	return d.cached(of.Key(), func() ([]string, error) { return d.readTerms(ctx, of) })
 }
 
-func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
+func (d *dictionary) readTerms(ctx context.Context, of planner.Dictionary) ([]string, error) {
 	var terms []string
 	scan := func(rows driver.Rows) error {
 		var t string
@@ -400,15 +418,15 @@ func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]
 		terms = append(terms, t)
 		return nil
 	}
-	if d.Index.SQL != "" {
-		err := s.query(ctx, stepDictionary, d.Index, scan)
+	if of.Index.SQL != "" {
+		err := d.query(ctx, stepDictionary, of.Index, scan)
 		var code *unindexedError
 		if !errors.As(err, &code) {
 			return terms, err
 		}
 		terms = nil
 	}
-	return terms, s.query(ctx, "texts", d.Texts, scan)
+	return terms, d.query(ctx, "texts", of.Texts, scan)
 }
 
 // unindexedError says that a table has no index to read, as one that is spread
@@ -417,19 +435,19 @@ type unindexedError struct{ error }
 
 // living keeps the first terms that somebody has: an index remembers those of
 // replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
-func (s *Searcher) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
-	from := planner.People{Hidden: s.deps.Store.Hidden()}
-	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(from.Hidden)}, terms...)
-	return remembered(ctx, key, func() ([]string, error) { return s.findLiving(ctx, f, terms, most, from) })
+func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
+	hidden := d.deps.Store.Hidden()
+	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(hidden)}, terms...)
+	return d.cached(key, func() ([]string, error) { return d.findLiving(ctx, f, terms, most, hidden) })
 }
 
-func (s *Searcher) findLiving(ctx context.Context, f algebra.Field, terms []string, most int, from planner.People) ([]string, error) {
+func (d *dictionary) findLiving(ctx context.Context, f algebra.Field, terms []string, most int, hidden []uint64) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {
 		some := terms[:min(len(terms), max(64, most-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		if err := s.query(ctx, "terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		if err := d.query(ctx, "terms", planner.LivingStatement(f, some, hidden), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
 			return nil, err
 		}
 		for i, n := range counts {

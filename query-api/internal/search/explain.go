@@ -13,6 +13,7 @@ import (
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // Explanation is what a search would do.
@@ -33,11 +34,10 @@ type Statement struct {
 	Parameters map[string]string `json:"parameters"`
 }
 
-// Explain says what a search would do. What is refused is an answer, not an
-// error; a wrong cursor is an error. The weights of terms stand for one match
-// of each, since nothing is counted; nor are those left out that nobody has, or fields that cannot matter for the page, and
-// the sample by which those are found is not there. The stored terms that fuzzy words, unfinished ones and patterns become
-// have placeholders: only a search, which costs, gives what is stored. It waits its turn as a search does.
+// Explain says what a search would do: the query as it is executed, and the statements by which what it needs of the index
+// is read if nothing of it is in memory, with the rows they read. What is refused is an answer, not an error; a wrong
+// cursor is an error. Fuzzy words, unfinished words and patterns are replaced by placeholders of the stored terms that
+// they become: only a search, which costs, shows what is stored. Explain waits its turn as a search does.
 func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
 	if err == nil {
@@ -60,124 +60,87 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err 
 }
 
 func (s *Search) explain(ctx context.Context) (*Explanation, error) {
-	if err := s.findExpansions(ctx); err != nil {
+	d := &dictionary{Searcher: s.searcher}
+	if err := s.findExpansions(ctx, d); err != nil {
 		return nil, err
 	}
 	blend, hidden := firstBlend, placeholders{names: make(map[string]string)}
-	query, err := s.explained(ctx, s.node, &blend, &hidden)
+	query, err := s.explained(ctx, d, s.node, &blend, &hidden)
 	if err != nil {
 		return nil, err
 	}
-	run, shown := slices.Clone(s.sorts), slices.Clone(s.sorts)
+	run, shown := *s, *s
+	run.sorts, shown.sorts = slices.Clone(s.sorts), slices.Clone(s.sorts)
 	for i, key := range s.sorts {
 		if key.Nested == nil {
 			continue
 		}
-		filter, err := s.explained(ctx, key.Nested, &blend, &hidden)
+		filter, err := s.explained(ctx, d, key.Nested, &blend, &hidden)
 		if err != nil {
 			return nil, err
 		}
-		run[i].Nested, shown[i].Nested = filter.run, filter.shown
+		run.sorts[i].Nested, shown.sorts[i].Nested = filter.run, filter.shown
 	}
-	query.run, query.shown = algebra.ShareStatistics(query.run), algebra.ShareStatistics(query.shown)
-	if s.from.Refreshed, err = s.searcher.refreshed(ctx, query.run, run); err != nil {
+	run.node, shown.node = algebra.ShareStatistics(query.run), algebra.ShareStatistics(query.shown)
+	shown.cursor.Stats = hidden.in(s.cursor.Stats)
+	snapshot, err := s.searcher.index.Latest(ctx)
+	if err != nil {
 		return nil, err
 	}
 	e := &Explanation{Query: algebra.Describe(query.described), Statements: []Statement{}}
-	// First, since it shows whether indexes can be read as tables.
-	if e.EstimatedRows, err = s.estimate(ctx, query.run, run); err != nil {
+	readings, err := run.readings(ctx, snapshot)
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.steps(query.shown, shown, hidden.in(s.cursor.Stats)) {
-		if p.Parameters == nil {
-			p.Parameters = map[string]string{}
+	for _, r := range readings {
+		rows, err := s.searcher.estimate(ctx, r.Statement)
+		if err != nil {
+			return nil, err
 		}
-		e.Statements = append(e.Statements, Statement{Step: p.step, SQL: p.SQL, Parameters: p.Parameters})
+		e.EstimatedRows += rows
+	}
+	if readings, err = shown.readings(ctx, snapshot); err != nil {
+		return nil, err
+	}
+	for _, r := range readings {
+		if r.Parameters == nil {
+			r.Parameters = map[string]string{}
+		}
+		e.Statements = append(e.Statements, Statement{Step: r.Step, SQL: r.SQL, Parameters: r.Parameters})
 	}
 	return e, nil
 }
 
-// estimate is how many rows the statements of a query read.
-func (s *Search) estimate(ctx context.Context, n algebra.Node, sorts []planner.Sort) (int64, error) {
-	var total int64
-	for _, p := range s.steps(n, sorts, s.cursor.Stats) {
-		p.SQL = "EXPLAIN ESTIMATE " + p.SQL
-		name := "estimate"
-		if p.index {
-			name = stepPresence
-		}
-		err := s.searcher.query(ctx, name, p.Statement, func(rows driver.Rows) error {
-			var database, table string
-			var parts, read, marks uint64
-			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
-				return err
-			}
-			total += int64(read)
-			return nil
-		})
-		var none *unindexedError
-		if errors.As(err, &none) {
-			s.searcher.noteUnindexed()
-			return s.estimate(ctx, n, sorts) // its steps read columns now
-		}
-		if err != nil {
-			return 0, err
-		}
+// readings are the statements that read what an expanded search needs.
+func (s *Search) readings(ctx context.Context, snapshot *postings.Snapshot) ([]postings.Reading, error) {
+	out, err := s.searcher.index.Explain(ctx, snapshot, s.question())
+	var large *postings.TooLarge
+	if errors.As(err, &large) {
+		err = &Budget{large.Reason}
 	}
-	return total, nil
+	if err != nil || !s.first || !postings.NeedsCounts(s.question()) {
+		return out, err
+	}
+	unknown := func(string) bool { return false }
+	for _, c := range planner.FieldStatements(s.node, planner.SortFilters(s.sorts), s.cursor.Stats, unknown) {
+		out = append(out, postings.Reading{Step: stepFields, Statement: c.Statement})
+	}
+	return out, nil
 }
 
-// step is a statement of a search and what it is for.
-type step struct {
-	step string
-	planner.Statement
-	index bool // it reads indexes as tables
-}
-
-// steps are what a query is searched by. stats are those of the cursor.
-func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stats) []step {
-	var out []step
-	add := func(name string, p planner.Statement) {
-		if p.SQL != "" {
-			out = append(out, step{step: name, Statement: p})
+// estimate returns how many rows a statement reads.
+func (s *Searcher) estimate(ctx context.Context, statement planner.Statement) (total int64, err error) {
+	statement.SQL = "EXPLAIN ESTIMATE " + statement.SQL
+	err = s.query(ctx, "estimate", statement, func(rows driver.Rows) error {
+		var database, table string
+		var parts, read, marks uint64
+		if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
+			return err
 		}
-	}
-	scored := planner.ScoresDecide(n) || planner.Scores(n, sorts) && s.request.Size > 0
-	filters := planner.SortFilters(sorts)
-	if s.first {
-		for _, p := range planner.PresenceStatements(n, filters, firstBlend) {
-			if s.searcher.seeksIndex(p) {
-				out = append(out, step{step: stepPresence, Statement: p.Index, index: true})
-			} else {
-				add(stepPresence, p.Columns)
-			}
-		}
-		none := planner.NewStats()
-		unknown := func(string) bool { return false }
-		total := !planner.ScoresDecide(n) && !planner.Dear(n, sorts)
-		counted := false
-		if scored {
-			terms, keys := planner.TermStatement(n, filters, total, s.from, none, unknown)
-			counted = len(keys) > 0
-			add("count", terms)
-			for _, c := range planner.FieldStatements(n, filters, none, unknown) {
-				add("fields", c.Statement)
-			}
-		}
-		stats = planner.UnknownStats(n, filters)
-		if s.request.Size == 0 && (!counted || !total) {
-			add("count", planner.CountStatement(n, stats, s.from))
-		}
-	}
-	if s.request.Size > 0 {
-		rank := planner.Rank{Node: n, Sort: sorts, Stats: stats, Limit: s.request.Size + 1, From: s.from, Total: s.first}
-		if !s.first {
-			rank.After = &s.cursor.After
-			rank.Identified = rank.After.ProfileID != ""
-		}
-		add("rank", planner.RankStatement(rank))
-	}
-	return out
+		total += int64(read)
+		return nil
+	})
+	return total, err
 }
 
 // explained is a query, or the filter of a sort key, in the three forms that an explanation has of it.
@@ -186,14 +149,14 @@ type explained struct {
 	run, shown, described algebra.Node
 }
 
-func (s *Search) explained(ctx context.Context, n algebra.Node, blend *int, hidden *placeholders) (explained, error) {
+func (s *Search) explained(ctx context.Context, d *dictionary, n algebra.Node, blend *int, hidden *placeholders) (explained, error) {
 	var e explained
 	var became []algebra.Node // in the order in which the nodes are rewritten, which is always the same
 	var err error
 	e.run, err = algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
-		m, err := s.becomes(ctx, n, blend)
+		m, err := s.becomes(ctx, d, n, blend)
 		if err == nil {
-			m, err = s.ofTheLiving(ctx, m, n)
+			m, err = d.ofTheLiving(ctx, m, n)
 		}
 		became = append(became, m)
 		return m, err
@@ -258,14 +221,14 @@ func found(asked, became algebra.Node) (terms int, ok bool) {
 
 // ofTheLiving leaves out of a set of found terms those that nobody has any more. A search need not: it finds nobody by
 // them. An explanation would tell that there was somebody who had them.
-func (s *Search) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
+func (d *dictionary) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
 	set, ok := became.(algebra.Set)
 	if _, same := asked.(algebra.Set); !ok || same {
 		return became, nil
 	}
 	var found []string
 	for some := range slices.Chunk(set.Values, clause.MaxExpansions) {
-		living, err := s.searcher.living(ctx, set.Field, some, len(some))
+		living, err := d.living(ctx, set.Field, some, len(some))
 		if err != nil {
 			return nil, err
 		}
@@ -315,9 +278,6 @@ func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
 			if last := len(n.Terms) - 1; expanded {
 				n.Terms = append(slices.Clone(n.Terms[:last]), p.all(n.Field, n.Terms[last]))
 			}
-			if n.Found != nil { // hashes of people
-				n.Found = &algebra.Frequencies{Keys: []uint64{0}, Values: []float64{1}}
-			}
 			return n, nil
 		}
 		return n, nil
@@ -327,7 +287,7 @@ func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
 
 // in are statistics in which the placeholders count what their terms do.
 func (p *placeholders) in(stats *planner.Stats) *planner.Stats {
-	out := &planner.Stats{Fields: stats.Fields, Terms: maps.Clone(stats.Terms), Absent: maps.Clone(stats.Absent), Bits: maps.Clone(stats.Bits)}
+	out := &planner.Stats{Fields: stats.Fields, Terms: maps.Clone(stats.Terms), Absent: maps.Clone(stats.Absent)}
 	for key, name := range p.names {
 		field, _, _ := strings.Cut(key, "\x00")
 		shown := planner.TermKey(field, name)
@@ -336,9 +296,6 @@ func (p *placeholders) in(stats *planner.Stats) *planner.Stats {
 		}
 		if stats.Absent[key] {
 			out.Absent[shown] = true
-		}
-		if n, ok := stats.Bits[key]; ok {
-			out.Bits[shown] = n
 		}
 	}
 	return out

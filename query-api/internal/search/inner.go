@@ -3,83 +3,35 @@ package search
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // invalidScore is what is said of scores that Elasticsearch refuses.
 const invalidScore = "function_score: score is negative or not a number, or a field has no value; " +
 	"set `missing` or use another modifier, factor or scale"
 
-// element is an element of a nested path that matches.
-type element struct {
-	index  int
-	score  float32
-	values []string // of the fields that the elements are ordered by, in their order
-}
-
-// innerHits finds the elements that matched in each document of a page, and
-// gives by document the member "inner_hits" that shows them, nil when nobody
-// asked.
-func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
-	var asked []algebra.Nested
-	algebra.Walk(s.node, func(n algebra.Node) {
-		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
-			asked = append(asked, m)
-		}
-	})
-	if len(asked) == 0 || len(r.places) == 0 {
+// innerHits returns, by document, the member "inner_hits" that shows the elements that matched, nil if it is not wanted.
+func (s *Search) innerHits(r *ranking) ([][]byte, error) {
+	clauses := innerClauses(s.node)
+	if len(clauses) == 0 || len(r.places) == 0 {
 		return nil, nil
 	}
-	hashes := make([]uint64, len(r.places))
-	for i, p := range r.places {
-		hashes[i] = p.Hash
-	}
 	out := make([][]byte, len(r.places))
-	for _, n := range asked {
-		found, invalid := make(map[string][]element), false
-		err := s.searcher.query(ctx, "inner hits", planner.InnerStatement(n, s.cursor.Stats, hashes), func(rows driver.Rows) error {
-			var hash uint64
-			var id string
-			var scores []float32
-			var values [][]string
-			if err := rows.Scan(&hash, &id, &scores, &values); err != nil {
-				return err
-			}
-			for i, score := range scores {
-				if math.IsInf(float64(score), -1) {
-					continue
-				}
-				invalid = invalid || score < 0 || score != score
-				e := element{index: i, score: score}
-				for _, list := range values[1:] {
-					e.values = append(e.values, list[i])
-				}
-				found[id] = append(found[id], e)
-			}
-			return nil
-		})
-		if err == nil && invalid {
-			err = &Budget{invalidScore}
+	for i, d := range r.documents {
+		if d.JSON == nil {
+			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		for i, d := range r.documents {
-			if d.JSON == nil {
-				continue
-			}
-			if out[i], err = appendHits(out[i], n, found[d.ProfileID], d.JSON); err != nil {
+		for k, n := range clauses {
+			var err error
+			if out[i], err = appendHits(out[i], n, r.elements[i][k], d.JSON); err != nil {
 				return nil, fmt.Errorf("search: inner hits: %w", err)
 			}
 		}
@@ -88,17 +40,17 @@ func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
 }
 
 // compare says which of two elements comes first.
-func compare(keys []algebra.InnerSort, a, b element) int {
+func compare(keys []algebra.InnerSort, a, b postings.Element) int {
 	fields := 0
 	for _, k := range keys {
 		by, fixed := 0, false
 		switch k.By {
 		case algebra.InnerScore:
-			by = cmp.Compare(a.score, b.score)
+			by = cmp.Compare(a.Score, b.Score)
 		case algebra.InnerPlace:
-			by = cmp.Compare(a.index, b.index)
+			by = cmp.Compare(a.Index, b.Index)
 		case algebra.InnerField:
-			by, fixed = compareValues(k, a.values[fields], b.values[fields])
+			by, fixed = compareValues(k, a.Values[fields], b.Values[fields])
 			fields++
 		}
 		if k.Descending && !fixed {
@@ -108,7 +60,7 @@ func compare(keys []algebra.InnerSort, a, b element) int {
 			return by
 		}
 	}
-	return cmp.Compare(a.index, b.index)
+	return cmp.Compare(a.Index, b.Index)
 }
 
 // compareValues compares two values of a field, "" for none; fixed says that it is the same
@@ -139,8 +91,8 @@ func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 }
 
 // appendHits appends "<name>":{"total":n,"hits":[...]}.
-func appendHits(b []byte, n algebra.Nested, matching []element, document []byte) ([]byte, error) {
-	slices.SortFunc(matching, func(a, b element) int { return compare(n.InnerHits.Sort, a, b) })
+func appendHits(b []byte, n algebra.Nested, matching []postings.Element, document []byte) ([]byte, error) {
+	slices.SortFunc(matching, func(a, b postings.Element) int { return compare(n.InnerHits.Sort, a, b) })
 	elements, err := list(document, n.Path)
 	if err != nil {
 		return nil, err
@@ -158,14 +110,14 @@ func appendHits(b []byte, n algebra.Nested, matching []element, document []byte)
 	b = append(b, `,"hits":[`...)
 	first := true
 	for _, e := range matching[min(n.InnerHits.From, len(matching)):min(n.InnerHits.From+n.InnerHits.Size, len(matching))] {
-		if e.index >= len(elements) {
+		if e.Index >= len(elements) {
 			continue // beyond the entries that are served
 		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		shown, err := source(n.InnerHits.Source).element(n.Path, elements[e.index])
+		shown, err := source(n.InnerHits.Source).element(n.Path, elements[e.Index])
 		if err != nil {
 			return nil, err
 		}

@@ -39,8 +39,8 @@ func rewritten(f algebra.Field, how algebra.Rewriting, terms []string, blend int
 }
 
 // anyNear is the set of all terms near a text.
-func (s *Searcher) anyNear(ctx context.Context, n algebra.Fuzzy) (algebra.Node, error) {
-	list, err := s.nearTerms(ctx, n)
+func (d *dictionary) anyNear(ctx context.Context, n algebra.Fuzzy) (algebra.Node, error) {
+	list, err := d.nearTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -67,16 +67,16 @@ type near struct {
 	score float64
 }
 
-func (s *Searcher) nearTerms(ctx context.Context, n algebra.Fuzzy) ([]near, error) {
-	found, err := s.dictionary(ctx, planner.NearTerms(n))
+func (d *dictionary) nearTerms(ctx context.Context, n algebra.Fuzzy) ([]near, error) {
+	found, err := d.terms(ctx, planner.NearTerms(n))
 	if err != nil {
 		return nil, err
 	}
 	var list []near
 	for _, t := range found {
-		d := edits(n.Text, t, n.Transpositions)
-		if d <= n.Edits {
-			list = append(list, near{t, nearness(n.Text, t, d)})
+		distance := edits(n.Text, t, n.Transpositions)
+		if distance <= n.Edits {
+			list = append(list, near{t, nearness(n.Text, t, distance)})
 		}
 	}
 	return list, nil
@@ -89,21 +89,21 @@ func patternKey(n algebra.Pattern) string {
 }
 
 // firstTerms finds the first existing terms, by the alphabet, that a pattern matches.
-func (s *Searcher) firstTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.everyMatch(ctx, n)
+func (d *dictionary) firstTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := d.everyMatch(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(terms)
-	return s.living(ctx, n.Field, terms, n.Expansions)
+	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
 // maxCandidates bounds the terms that are looked through here, one by one.
 const maxCandidates = 500_000
 
 // everyMatch finds all terms that a pattern matches.
-func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	found, err := s.dictionary(ctx, planner.PatternTerms(n, maxCandidates+1))
+func (d *dictionary) everyMatch(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	found, err := d.terms(ctx, planner.PatternTerms(n, maxCandidates+1))
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string,
 }
 
 // matchingTerms is the set of the terms that a regular expression matches that ClickHouse's library has no form for.
-func (s *Searcher) matchingTerms(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
-	terms, err := s.everyMatch(ctx, n)
+func (d *dictionary) matchingTerms(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
+	terms, err := d.everyMatch(ctx, n)
 	if err != nil {
 		return nil, err
 	}

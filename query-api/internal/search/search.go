@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
+	"muster/schemas/readmodel"
 )
 
 // MaxSize is the largest page (interface.md, Limits).
@@ -42,8 +42,6 @@ type Config struct {
 	Deadline time.Duration
 	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
 	MaxMemory uint64
-	// MaxRows bounds the rows that one statement reads; default 200 million.
-	MaxRows uint64
 	// Concurrent bounds the searches that run at once, and a quarter of it those
 	// of the expensive ones, which count extra, as the wide ones do; the others wait.
 	// Default: twice the processors, at least 4.
@@ -56,22 +54,10 @@ type Config struct {
 	// Beside others that are not wide, and for the expensive ones, it is one.
 	Threads int
 	// StatsAge is how old the counts of documents and terms of a field may be
-	// that scores use; default 10 s, negative: always counted anew. What takes
+	// that scores use while the table changes; default 10 s, negative: always counted anew. What takes
 	// longer than 20 ms to count is kept so many times longer, of terms at most six times.
 	StatsAge time.Duration
-	// CountBeside is from how many people on, all in one part, the total is read by a
-	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.
-	// To know it while ranking, all who match have to be kept until the last of them.
-	CountBeside int64
-	// FloorFrom is from how many people on those are left out of the ranking who cannot
-	// come on the page (planner.WorthFloor); default 10,000, since fewer are ranked as
-	// soon.
-	FloorFrom int64
-	// SampleShare is the part of the people among whom it is found out what a page takes:
-	// one in so many, default 32.
-	SampleShare uint64
-	// Postings bounds in bytes what is kept in memory of who has which words (package postings); default 256 MiB, negative:
-	// nothing is, and every page is ranked by SQL.
+	// Postings bounds the in-memory index, in bytes, and what one query reads of it (package postings); default 256 MiB.
 	Postings int
 }
 
@@ -87,9 +73,6 @@ func (c Config) WithDefaults() Config {
 	if c.MaxMemory == 0 {
 		c.MaxMemory = 1 << 30
 	}
-	if c.MaxRows == 0 {
-		c.MaxRows = 200_000_000
-	}
 	if c.Concurrent <= 0 {
 		c.Concurrent = max(4, 2*runtime.GOMAXPROCS(0))
 	}
@@ -98,15 +81,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Wide <= 0 {
 		c.Wide = max(1, runtime.GOMAXPROCS(0)/c.Threads)
-	}
-	if c.CountBeside <= 0 {
-		c.CountBeside = 50_000
-	}
-	if c.FloorFrom <= 0 {
-		c.FloorFrom = 10_000
-	}
-	if c.SampleShare == 0 {
-		c.SampleShare = 32
 	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
@@ -131,18 +105,12 @@ type Searcher struct {
 	cfg   Config
 	deps  Deps
 	lanes lanes
-	// index holds who has which words; nil: nothing is kept.
 	index *postings.Index
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
-	terms  map[string]termCount // by planner's keys
-	bits   map[string]termCount // of the repeats of terms
-	// unindexed is until when text indexes are not read as tables, since they cannot be: those of a cluster's table are its nodes'.
-	unindexed time.Time
-	ranked    *prometheus.CounterVec
-	seen      seenState
-	rest      restState
+	layout *readmodel.Layout // nil: not known yet
+	pages  prometheus.Counter
 }
 
 // New returns a Searcher. Close must be called.
@@ -151,10 +119,8 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	s := &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}
-	if cfg.Postings >= 0 {
-		s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, MaxRows: int(min(cfg.MaxRows, math.MaxInt)) / 2, Loads: cfg.Threads}, s.readPostings, deps.Now)
-	}
+	s := &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats)}
+	s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, Loads: cfg.Threads, Cluster: s.cluster}, s.readIndex)
 	if err := s.measure(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: metrics: %w", err)
@@ -164,9 +130,6 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 
 // Begin reads what many searches need, before anybody asks.
 func (s *Searcher) Begin() error {
-	if s.index == nil {
-		return nil
-	}
 	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()})
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
@@ -183,28 +146,19 @@ func (s *Searcher) Begin() error {
 
 // Close waits for what goes on after searches, and ends it. Nobody may search any more.
 func (s *Searcher) Close() {
-	if s.index != nil {
-		s.index.Close()
-	}
+	s.index.Close()
 }
 
 // measure makes the metrics.
 func (s *Searcher) measure() error {
-	s.ranked = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "muster_query_api_searches_total", Help: "Pages of search by what ranked the people (postings kept in memory, or SQL where those could not).",
-	}, []string{"by"})
-	kept := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "muster_query_api_search_postings_bytes", Help: "Memory taken by what search keeps of who has which words (--search-memory bounds it).",
-	}, func() float64 {
-		if s.index == nil {
-			return 0
-		}
-		return float64(s.index.Bytes())
-	})
+	s.pages = prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_query_api_searches_total", Help: "Pages of search."})
+	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "muster_query_api_search_postings_bytes", Help: "Memory of the search index, without the profile hashes (--search-memory limits it).",
+	}, func() float64 { return float64(s.index.Bytes()) })
 	if s.deps.Registerer == nil {
 		return nil
 	}
-	return errors.Join(s.deps.Registerer.Register(s.ranked), s.deps.Registerer.Register(kept))
+	return errors.Join(s.deps.Registerer.Register(s.pages), s.deps.Registerer.Register(held))
 }
 
 // Request is a search as it was asked for.
@@ -240,7 +194,6 @@ type Search struct {
 	first    bool
 	// addresses: the query or the order names a field of e-mail addresses.
 	addresses bool
-	from      planner.People
 }
 
 // Prepare reads a request without touching the store. Errors are the caller's.
@@ -285,8 +238,8 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// Run reads the page. Errors are a [*Budget], a [*Busy], readstore.ErrUnavailable, or the
-// end of ctx.
+// Run reads the page. Errors are a [*Budget], a [*Busy], an [*Unavailable], readstore.ErrUnavailable, or the end
+// of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
 	defer func() {
@@ -334,24 +287,17 @@ func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) e
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {
-	s.from.Hidden = s.searcher.deps.Store.Hidden()
 	asked := *s
-	by := "postings"
-	r, err := s.kept(ctx)
-	if errors.Is(err, postings.ErrUnsupported) {
-		by = "sql"
-		s.again(&asked)
-		r, err = s.people(ctx)
-	}
+	r, err := s.execute(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.searcher.ranked.WithLabelValues(by).Inc()
+	s.searcher.pages.Inc()
 	page := &Page{Total: s.cursor.Total}
 	if page.Total == 0 {
 		return page, nil
 	}
-	inner, err := s.innerHits(ctx, r)
+	inner, err := s.innerHits(r)
 	if err != nil {
 		return nil, err
 	}

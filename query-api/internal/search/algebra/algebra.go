@@ -94,40 +94,7 @@ type Phrase struct {
 	Slop       int
 	PrefixLast bool
 	Expansions int
-	// Found is, once it is known, how often a phrase occurs that has slop and
-	// repeats a word: what SQL cannot count.
-	Found *Frequencies
 }
-
-// Repeats says that a term stands at two positions.
-func (p Phrase) Repeats() bool {
-	seen := make(map[string]bool)
-	for _, position := range p.Terms {
-		for _, t := range position {
-			if seen[t] {
-				return true
-			}
-			seen[t] = true
-		}
-	}
-	return false
-}
-
-// Frequencies are how often a phrase occurs, by place: a person, or one of her
-// elements (ElementKey). Where it does not there is no entry.
-type Frequencies struct {
-	Keys   []uint64
-	Values []float64
-}
-
-// ElementKey is the place of the element with a number, counted from 1, of a
-// person with a hash.
-func ElementKey(hash uint64, number int) uint64 {
-	return hash + uint64(number)*ElementStep //nolint:gosec // small, and never negative
-}
-
-// ElementStep is how far the keys of neighbouring elements are apart.
-const ElementStep uint64 = 0x9E3779B97F4A7C15
 
 // Combined matches documents in which any of several texts has a term, scored
 // by BM25F: as if the fields were one, each repeated by its weight.

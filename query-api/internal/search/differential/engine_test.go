@@ -40,24 +40,6 @@ type engine struct {
 	paged    bool
 }
 
-// ways are the two ways in which people are ranked: by postings, which leave to SQL what they cannot, and by SQL alone.
-type ways [2]*engine
-
-func newWays(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) ways {
-	t.Helper()
-	asked := cfg
-	asked.Postings = -1
-	return ways{newEngineWith(t, conn, now, cfg), newEngineWith(t, conn, now, asked)}
-}
-
-// of is the way of a random query: both have all kinds.
-func (w ways) of(number int) *engine { return w[number/3%len(w)] }
-
-// atRest asks as many people in one part are asked.
-func atRest() search.Config {
-	return search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1, SampleShare: 4}
-}
-
 func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	t.Helper()
 	return newEngineWith(t, conn, now, search.Config{Timeout: patience})

@@ -28,8 +28,7 @@ var questions string
 func TestSearch(t *testing.T) {
 	conn := open(t, inBoth(t))
 	docs := documents(t, conn)
-	both := newWays(t, conn, time.Now, search.Config{Timeout: patience})
-	muster := both[0]
+	muster := newEngine(t, conn, time.Now)
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed, Allowed: allowed()})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
@@ -68,17 +67,14 @@ func TestSearch(t *testing.T) {
 	for i, line := range strings.Split(strings.TrimSpace(questions), "\n") {
 		var body map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &body), "question %d", i)
-		for way := range both {
-			muster = both[way]
-			_, refused, err := compare(body, false)
-			if !once {
-				require.NoError(t, refused, line)
-			}
-			if err != nil {
-				t.Errorf("question %d, way %d: %v\n%s", i, way, err, line)
-				if once {
-					return
-				}
+		_, refused, err := compare(body, false)
+		if !once {
+			require.NoError(t, refused, line)
+		}
+		if err != nil {
+			t.Errorf("question %d: %v\n%s", i, err, line)
+			if once {
+				return
 			}
 		}
 	}
@@ -86,10 +82,8 @@ func TestSearch(t *testing.T) {
 	for i := range queries {
 		if i == queries/2 {
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			both = newWays(t, conn, time.Now, atRest())
 		}
 		q := g.Next()
-		muster = both.of(q.Number)
 		muster.paged = q.Number%10 == 0
 		total, refused, err := compare(q.Body, q.TotalsOnly)
 		if refused != nil {

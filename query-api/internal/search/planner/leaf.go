@@ -21,7 +21,7 @@ func (l Leaf) Key() string {
 	if t, ok := l.Node.(algebra.Term); ok { // nearly all are
 		return l.Path + "\x00" + termKey(t.Field, t.Text)
 	}
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	var b strings.Builder
 	add := func(part string) { // after its length: a part may have any characters
 		b.WriteString(strconv.Itoa(len(part)))
@@ -30,6 +30,9 @@ func (l Leaf) Key() string {
 	}
 	add(l.Path)
 	add(c.leaf(l, 0))
+	if p, ok := l.Node.(algebra.Phrase); ok {
+		add(strconv.Itoa(p.Slop)) // not in the condition
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.params)) {
 		add(c.params[name])
 	}
@@ -46,7 +49,7 @@ func (l Leaf) Key() string {
 // 1 where that says nothing; how many elements have it beyond the first, of nested fields asked of people; and all rows of
 // the part, by their offsets, of which that is so, as groupBitmapState has them.
 func LeafStatement(leaves []Leaf, parts []string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	names := c.strs(parts)
 	var selects []string
 	read := false
@@ -160,19 +163,6 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		") GROUP BY part, element, frequency"
 }
 
-// numbered is the list of pairs of the number of an element and a value of it, of those for which a condition on the pair x
-// holds.
-func (s *scope) numbered(value, condition string) string {
-	if len(s.used) == 0 {
-		s.lambda("", "") // to go over the elements
-	}
-	names, lists := []string{"i"}, []string{"arrayEnumerate(" + listOf(s.used[0]) + ")"}
-	for _, u := range s.used {
-		names, lists = append(names, elementName(u)), append(lists, listOf(u))
-	}
-	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
-}
-
 // frequencies are how often a leaf is there where it matches, and in how many elements beyond the first.
 func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread string) {
 	frequency, spread = yes, no
@@ -208,21 +198,6 @@ func (*compiler) boolean01(term string) string {
 	return no
 }
 
-// ActivePartsStatement lists the parts that this node holds, none on a cluster, where they are spread: of the table, of that
-// of newer versions and of that of documents. Its rows are the table, the name, what tells a part from any other that there ever was, and the number of
-// rows.
-func ActivePartsStatement() Statement {
-	return Statement{SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows FROM system.parts WHERE active AND database = currentDatabase() AND table IN ('" +
-		PeopleTable + "', '" + SeenTable + "', '" + DocumentsTable + "')", OneThread: true}
-}
-
-// The tables of ActivePartsStatement.
-const (
-	PeopleTable    = table
-	SeenTable      = "seen_versions"
-	DocumentsTable = "network_people"
-)
-
 // PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the record was
 // withdrawn.
 func PeopleStatement(part string) Statement {
@@ -235,18 +210,53 @@ func IdentitiesStatement(part string) Statement {
 	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))", part)
 }
 
-// NumbersStatement reads a column of numbers or dates of a part in its order: offset and value, of nested fields a row an element.
-func NumbersStatement(f algebra.Field, part string) Statement {
+// ValuesStatement reads a column of a part in its order. Its rows are the offset and the value, a String for a text and
+// else an Int64; of nested fields there is a row an element.
+func ValuesStatement(f algebra.Field, part string) Statement {
+	value := f.Column
 	if f.Nested != "" {
-		return ofPart("toUInt32(_part_offset), arrayJoin("+f.Column+")", part)
+		value = "arrayJoin(" + value + ")"
 	}
-	return ofPart("toUInt32(_part_offset), "+f.Column, part)
+	if !f.IsString() {
+		value = "toInt64(" + value + ")"
+	}
+	return ofPart("toUInt32(_part_offset), "+value, part)
+}
+
+// SharedStatement reads the profile ids of those people of a part who have one of some hashes. Its rows are offset and
+// profile_id.
+func SharedStatement(hashes []uint64, part string) Statement {
+	c := newCompiler()
+	list := make([]string, len(hashes))
+	for i, h := range hashes {
+		list[i] = strconv.FormatUint(h, 10)
+	}
+	return Statement{
+		SQL: "SELECT toUInt32(_part_offset), profile_id FROM " + table + " WHERE _part = " + c.str(part) +
+			" AND profile_hash IN " + c.param("Array(UInt64)", "["+strings.Join(list, ",")+"]"),
+		Parameters: c.params,
+	}
+}
+
+// PhraseStatement reads the tokens of those who have the words of a phrase, in some parts. Its rows are a part, the
+// offset, and a list of tokens for each element, or one list if the field is not nested.
+func PhraseStatement(n algebra.Phrase, parts []string) Statement {
+	c := newCompiler()
+	tokens := n.Field.Tokens()
+	if n.Field.Nested == "" {
+		tokens = "[" + tokens + "]"
+	}
+	return Statement{
+		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
+			" AND " + c.candidates(n, &scope{}),
+		Parameters: c.params, Tables: c.tables,
+	}
 }
 
 // FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and updated_at
 // as it is by that version.
 func FreshenedStatement(part string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(part) +
 		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
 }
@@ -255,7 +265,7 @@ func FreshenedStatement(part string) Statement {
 func ReadsUpdatedAt(f algebra.Field) bool { return f.Path == updatedAt }
 
 func ofPart(columns, part string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part), Parameters: c.params, OneThread: true}
 }
 
@@ -268,7 +278,7 @@ type Text struct {
 // LengthsStatement reads how many words texts have in some parts. Its rows are the number of a text, a part, the number of an
 // element, 0 for the person, a length above 0, and the rows of the part of which that is so.
 func LengthsStatement(texts []Text, parts []string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	names := c.strs(parts)
 	selects := make([]string, len(texts))
 	for i, t := range texts {
@@ -289,7 +299,7 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 // ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a number above
 // 0, and the rows of the part that have so many.
 func ElementsStatement(path string, parts []string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	column := ""
 	for _, f := range readmodel.SearchFields() {
 		if f.Nested == path {
