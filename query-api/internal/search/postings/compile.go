@@ -374,8 +374,8 @@ func (c *compiler) disMax(n algebra.DisMax, path string, scored bool) (op, error
 }
 
 func (c *compiler) nested(n algebra.Nested, path string, scored bool) (op, error) {
-	if path != "" { // the elements of the person, whichever of them is asked
-		return c.owner(n, path, scored)
+	if path != "" {
+		return nil, fmt.Errorf("postings: a nested clause within %q", path) // lowering refuses it
 	}
 	inner, err := c.node(n.Node, n.Path, scored && n.Mode != algebra.ScoreNone)
 	if err != nil {

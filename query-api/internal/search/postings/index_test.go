@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,6 +71,21 @@ func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan f
 	for rows.Next() {
 		x.rows.Add(1)
 		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// rowsOf runs a statement and scans its rows through others.
+func (x *table) rowsOf(ctx context.Context, s planner.Statement, through *hosted, scan func(driver.Rows) error) error {
+	rows, err := x.conn.Query(ctx, s.SQL)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for through.Rows = rows; through.Next(); {
+		if err := scan(through); err != nil {
 			return err
 		}
 	}
@@ -410,4 +426,87 @@ func TestAhead(t *testing.T) {
 		return counted.Load() == 2
 	}, "it is read of what parts become")
 	require.EqualValues(t, 2, lengths.Load(), "not of small ones")
+}
+
+// hosted are rows of PartsStatement as replicas of a cluster have them: those of a single server, once for each host.
+type hosted struct {
+	driver.Rows
+	hosts []string
+	next  int
+}
+
+func (r *hosted) Next() bool {
+	if r.next++; r.next < len(r.hosts) && r.next > 0 {
+		return true
+	}
+	r.next = 0
+	return r.Rows.Next()
+}
+
+func (r *hosted) Scan(dest ...any) error {
+	if err := r.Rows.Scan(dest...); err != nil {
+		return err
+	}
+	*dest[4].(*string) = r.hosts[r.next]
+	*dest[2].(*string) = r.hosts[r.next] + *dest[2].(*string)
+	return nil
+}
+
+// On a cluster of one shard the parts of one replica are read; when it does not answer any more, those of another.
+func TestReplicas(t *testing.T) {
+	db := newTable(t)
+	ctx := t.Context()
+	db.put(ctx, 1, 0, 3000, "if(number % 2 = 0, 'a', 'b')", "false")
+	var mu sync.Mutex
+	hosts, read := []string{"one", "two"}, make(map[string]int)
+	x := newIndex(t, postings.Config{Cluster: func(context.Context) (string, error) { return "c", nil }},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			mu.Lock()
+			up := slices.Clone(hosts)
+			mu.Unlock()
+			require.True(t, s.SkipUnavailable)
+			if step == "parts" {
+				require.Contains(t, s.SQL, "clusterAllReplicas('c', system.parts)")
+				rows := &hosted{hosts: up, next: len(up)}
+				return db.rowsOf(ctx, planner.PartsStatement(""), rows, scan)
+			}
+			for _, host := range []string{"one", "two"} {
+				own := "FROM clusterAllReplicas('c', currentDatabase(), search_people_local) WHERE hostName() = '" + host + "' AND _part "
+				if !strings.Contains(s.SQL, own) {
+					continue
+				}
+				mu.Lock()
+				read[host]++
+				mu.Unlock()
+				if !slices.Contains(up, host) {
+					return nil // left out
+				}
+				s.SQL = strings.ReplaceAll(s.SQL, own, "FROM search_people WHERE _part ")
+				return db.query(ctx, step, s, scan)
+			}
+			return fmt.Errorf("no replica is named: %s", s.SQL)
+		})
+	s, err := x.Latest(ctx)
+	require.NoError(t, err)
+	n, err := total(ctx, x, s, "a")
+	require.NoError(t, err)
+	require.EqualValues(t, 1500, n)
+	require.Zero(t, read["two"])
+	mu.Lock()
+	hosts = []string{"two"}
+	mu.Unlock()
+	_, err = total(ctx, x, s, "b")
+	require.True(t, postings.Changed(err), "the parts of the first replica are gone: %v", err)
+	s, err = x.Latest(ctx)
+	require.NoError(t, err)
+	n, err = total(ctx, x, s, "b")
+	require.NoError(t, err)
+	require.EqualValues(t, 1500, n)
+	require.Positive(t, read["two"])
+	mu.Lock()
+	hosts = []string{"one", "two"}
+	mu.Unlock()
+	again, err := x.Latest(ctx)
+	require.NoError(t, err)
+	require.Equal(t, s.Number, again.Number, "it stays with the replica that answers")
 }
