@@ -53,25 +53,28 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	names := c.strs(parts)
 	var selects []string
 	read := false
-	words := make(map[string][]int)    // the leaves that are words of a text, by the text
+	terms := make(map[string][]int)    // the leaves that are terms, by the path, and by the field where elements are asked
 	patterns := make(map[string][]int) // the leaves that are patterns, by the path
 	for i, l := range leaves {
 		if _, ok := l.Node.(algebra.Pattern); ok {
 			patterns[l.Path] = append(patterns[l.Path], i)
 			continue
 		}
-		if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() {
-			key := l.Path + "\x00" + t.Field.Name()
-			words[key] = append(words[key], i)
+		if t, ok := l.Node.(algebra.Term); ok {
+			key := l.Path
+			if key != "" { // the tokens of other fields are long
+				key += "\x00" + t.Field.Name()
+			}
+			terms[key] = append(terms[key], i)
 			continue
 		}
 		selects = append(selects, c.leaf(l, i))
 		_, phrase := l.Node.(algebra.Phrase)
 		read = read || phrase
 	}
-	for _, key := range slices.Sorted(maps.Keys(words)) {
-		if list := words[key]; len(list) > 1 {
-			selects = append(selects, c.wordsOf(leaves, list))
+	for _, key := range slices.Sorted(maps.Keys(terms)) {
+		if list := terms[key]; len(list) > 1 {
+			selects = append(selects, c.termsOf(leaves, list))
 		} else {
 			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
 		}
@@ -83,8 +86,10 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
 }
 
-// wordsOf reads several words of one text: how often each is there stands in columns that are read once.
-func (c *compiler) wordsOf(leaves []Leaf, numbers []int) string {
+// termsOf reads several terms in one select: planning a select of a wide table takes longer than finding a term where
+// people are few, and the columns that say how often the words of a text are there are read once. The terms are of one
+// path and, where elements are asked, of one field.
+func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	var pairs, conditions []string
 	for _, i := range numbers {
@@ -96,8 +101,11 @@ func (c *compiler) wordsOf(leaves []Leaf, numbers []int) string {
 		}
 		frequency, spread := c.frequencies(n, inner)
 		value := "toFloat64(" + frequency + ")"
-		if !inner.nested() {
+		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatement
+		case !inner.nested():
 			value = "if(" + condition + ", " + value + ", 0.)"
+		case !t.Field.IsText():
+			value = "toFloat64(" + c.match(n, inner) + ")"
 		}
 		pairs = append(pairs, "(toUInt16("+strconv.Itoa(i)+"), "+value+", toUInt32("+spread+"))")
 	}
