@@ -53,7 +53,7 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	names := c.strs(parts)
 	var selects []string
 	read := false
-	terms := make(map[string][]int)    // the leaves that are terms, by the path, and by the field where elements are asked
+	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
 	patterns := make(map[string][]int) // the leaves that are patterns, by the path
 	for i, l := range leaves {
 		if _, ok := l.Node.(algebra.Pattern); ok {
@@ -62,7 +62,7 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 		}
 		if t, ok := l.Node.(algebra.Term); ok {
 			key := l.Path
-			if key != "" { // the tokens of other fields are long
+			if key != "" || !HasDictionary(t.Field) { // columns are read: those of other fields only for their own terms
 				key += "\x00" + t.Field.Name()
 			}
 			terms[key] = append(terms[key], i)
@@ -87,8 +87,8 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 }
 
 // termsOf reads several terms in one select: planning a select of a wide table takes longer than finding a term where
-// people are few, and the columns that say how often the words of a text are there are read once. The terms are of one
-// path and, where elements are asked, of one field.
+// people are few, and the columns that say how often the words of a text are there are read once. The terms
+// are asked of people and have indexes, or are of one field.
 func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	var pairs, conditions []string
