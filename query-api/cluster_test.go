@@ -22,11 +22,11 @@ import (
 	"muster/schemas/sampledata"
 )
 
-// openCluster creates the tables for a cluster of two engines, and returns a connection to the second one.
-func openCluster(t testing.TB) (*nativetest.Cluster, []driver.Conn) {
+// openCluster creates the tables for a cluster of so many engines, each a shard, and returns connections to them.
+func openCluster(t testing.TB, shards int) (*nativetest.Cluster, []driver.Conn) {
 	t.Helper()
 	const name, database = "muster", "muster"
-	cluster := nativetest.StartCluster(t, name, database, 2)
+	cluster := nativetest.StartCluster(t, name, database, shards)
 	files, err := readmodel.Migrations()
 	require.NoError(t, err)
 	layout := readmodel.Layout{Cluster: name}
@@ -66,7 +66,7 @@ func (s rawSink) Truth([]byte) error { return nil }
 
 // Two engines as shards behind Distributed tables return the results of a single engine.
 func TestCluster(t *testing.T) {
-	cluster, conns := openCluster(t)
+	cluster, conns := openCluster(t, 2)
 	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
 		cfg.QueryTimeout, cfg.RequestTimeout, cfg.SearchTimeout = waitTimeout, waitTimeout, waitTimeout
 	}
@@ -133,38 +133,11 @@ func TestCluster(t *testing.T) {
 		require.Greater(t, found, least, "people are found at all")
 	})
 	t.Run("search", func(t *testing.T) {
-		// This must be the first query: it detects that a Distributed table has no readable indexes.
-		explained := two.do("POST", "/v1/person/search/explain",
-			`{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
-		require.Equal(t, http.StatusOK, explained.status, explained.body)
-		require.Contains(t, explained.body, `"terms"`)
-		require.NotContains(t, explained.body, "mergeTreeTextIndex", "only requested fields are returned")
-		queries := []string{
-			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,
-			`{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
-			`{"prefix":{"profile.headline":"eng"}}`,
-			`{"match_phrase":{"experience.title":"engineer"}}`,
-			`{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
-			`{"exists":{"field":"profile.connections"}}`,
-			`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
-			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":` +
-				`{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
-		}
-		if testing.Short() {
-			queries = queries[:4]
-		}
-		for _, query := range queries {
-			same(t, "POST", "/v1/person/search", `{"query":`+query+`,"sort":["profile_id.keyword"]}`)
-		}
-	})
-	t.Run("scored search", func(t *testing.T) {
-		for _, query := range []string{
-			`{"match_all":{}}`, `{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
-			`{"multi_match":{"query":"senior data engineer"}}`,
-		} {
-			same(t, "POST", "/v1/person/search", `{"query":`+query+`}`)
+		for _, path := range []string{"/v1/person/search", "/v1/person/search/explain"} {
+			r := two.do("POST", path, `{"query":{"match_all":{}}}`, nil)
+			require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
+			require.Equal(t, "2", r.header.Get("Retry-After"))
+			require.Contains(t, r.detail(), "ClickHouse cluster of 2 shards: it needs OpenSearch (OPENSEARCH_URL)")
 		}
 	})
 
@@ -214,5 +187,50 @@ func TestCluster(t *testing.T) {
 		t.Run("question "+cell[1], func(t *testing.T) {
 			require.Equal(t, rows(t, views[one], cell[2]), rows(t, views[two], cell[2]))
 		})
+	}
+}
+
+// A cluster of one shard is searched as a single engine is, by the local table of a replica.
+func TestCluster_OfOneShardIsSearched(t *testing.T) {
+	_, conns := openCluster(t, 1)
+	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
+		cfg.QueryTimeout, cfg.RequestTimeout = waitTimeout, waitTimeout
+		cfg.SearchTimeout, cfg.SearchDeadline = waitTimeout, waitTimeout
+	}
+	one := start(t, patient)
+	cluster := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
+		patient(cfg, deps)
+		deps.ClickHouse = conns[0]
+	})
+	cluster.conn = conns[0]
+	ask := func(f *fixture, body string) (int, []string) {
+		got := f.search(body)
+		return int(got["total"].(float64)), ids(got)
+	}
+	total, found := ask(cluster, `{"query":{"match_all":{}}}`)
+	require.Zero(t, total, "of empty tables")
+	require.Empty(t, found)
+	people := rawSink{}
+	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: 60, Seed: 7}, people, nil))
+	for kind, records := range people {
+		one.insert(kind, records...)
+		cluster.insert(kind, records...)
+	}
+	for _, body := range []string{
+		`{"query":{"match_all":{}},"sort":["profile_id.keyword"]}`,
+		`{"query":{"match":{"profile.headline":"senior engineer"}}}`,
+		`{"query":{"multi_match":{"query":"senior data","fields":["profile.headline","experience.title"]}}}`,
+		`{"query":{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}},"inner_hits":{}}}}`,
+		`{"query":{"prefix":{"profile.headline":"eng"}},"sort":[{"experience.start_date":"desc"}]}`,
+		`{"query":{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}}`,
+		`{"query":{"match_phrase":{"experience.title":{"query":"engineer senior","slop":2}}}}`,
+		`{"query":{"range":{"updated_at":{"gte":"2020-01-01"}}},"sort":["profile.full_name.keyword"]}`,
+		`{"query":{"function_score":{"query":{"exists":{"field":"profile.connections"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p"}}}}`,
+	} {
+		wantTotal, want := ask(one, body)
+		total, found := ask(cluster, body)
+		require.Equal(t, wantTotal, total, body)
+		require.Equal(t, want, found, body)
+		require.NotContains(t, cluster.post("/v1/person/search/explain", body).json(), "refused", body)
 	}
 }

@@ -97,16 +97,13 @@ type Config struct {
 	SearchTimeout, SearchDeadline time.Duration
 	// SearchMemory bounds the memory of one search statement, in bytes; default 1 GiB.
 	SearchMemory uint64
-	// SearchRows bounds the rows read by one search statement; default 200 million.
-	SearchRows uint64
 	// SearchQueries is the maximum number of concurrent searches; default: number of CPUs, at least
 	// 2.
 	SearchQueries int
 	// SearchStatsAge is the maximum age of the statistics used for scoring; default 10 s, negative
 	// disables caching. Statistics that are expensive to compute are cached longer.
 	SearchStatsAge time.Duration
-	// SearchPostings bounds the in-memory search index, in bytes; default 256 MiB, negative
-	// disables it.
+	// SearchPostings bounds the in-memory search index, in bytes; default 256 MiB.
 	SearchPostings int
 	// SearchDocuments bounds the cache of recently returned documents, in bytes; default 32 MiB,
 	// negative disables it.
@@ -115,14 +112,6 @@ type Config struct {
 
 // DefaultSearchMemory is the default of Config.SearchPostings in MiB.
 const DefaultSearchMemory = postings.DefaultBytes >> 20
-
-// SearchIndexBytes converts MiB to a value for Config.SearchPostings; 0 or less disables the index.
-func SearchIndexBytes(mebibytes int) int {
-	if mebibytes <= 0 {
-		return -1
-	}
-	return mebibytes << 20
-}
 
 // WithDefaults returns c with zero fields set to their defaults.
 func (c Config) WithDefaults() Config {
@@ -142,7 +131,7 @@ func (c Config) WithDefaults() Config {
 	c.BatchKeys, c.BatchQueries, c.BatchLinger = g.MaxKeys, g.InFlight, g.Linger
 	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
 	f := c.searchConfig().WithDefaults()
-	c.SearchTimeout, c.SearchDeadline, c.SearchMemory, c.SearchRows = f.Timeout, f.Deadline, f.MaxMemory, f.MaxRows
+	c.SearchTimeout, c.SearchDeadline, c.SearchMemory = f.Timeout, f.Deadline, f.MaxMemory
 	c.SearchQueries, c.SearchStatsAge = f.Concurrent, f.StatsAge
 	return c
 }
@@ -178,7 +167,7 @@ func (c Config) Connections() int {
 
 func (c Config) searchConfig() search.Config {
 	return search.Config{
-		Timeout: c.SearchTimeout, Deadline: c.SearchDeadline, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows,
+		Timeout: c.SearchTimeout, Deadline: c.SearchDeadline, MaxMemory: c.SearchMemory,
 		Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge, IndexBytes: c.SearchPostings,
 	}
 }

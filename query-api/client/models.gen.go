@@ -115,10 +115,12 @@ const (
 
 // Defines values for SearchStatementStep.
 const (
-	SearchStatementStepCount      SearchStatementStep = "count"
-	SearchStatementStepFieldStats SearchStatementStep = "field_stats"
-	SearchStatementStepRank       SearchStatementStep = "rank"
-	SearchStatementStepTerms      SearchStatementStep = "terms"
+	SearchStatementStepElements SearchStatementStep = "elements"
+	SearchStatementStepFields   SearchStatementStep = "fields"
+	SearchStatementStepLengths  SearchStatementStep = "lengths"
+	SearchStatementStepPhrase   SearchStatementStep = "phrase"
+	SearchStatementStepPostings SearchStatementStep = "postings"
+	SearchStatementStepValues   SearchStatementStep = "values"
 )
 
 // Defines values for SocialPlatform.
@@ -1169,7 +1171,7 @@ type Repo struct {
 
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
-	// EstimatedRows Maximum number of rows read by these statements, without those that are not listed (`step`).
+	// EstimatedRows Maximum number of rows read by the listed statements.
 	EstimatedRows int64 `json:"estimated_rows"`
 
 	// MaxCredits Maximum cost of the page.
@@ -1230,25 +1232,19 @@ type SearchStatement struct {
 	Parameters map[string]string `json:"parameters"`
 	SQL        string            `json:"sql"`
 
-	// Step `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-	// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
-	// `rank` the page.
+	// Step `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+	// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+	// field statistics. What is loaded already is listed as well.
 	//
-	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-	// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-	// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-	// hits.
+	// The expansion of fuzzy words, prefixes and patterns is not listed.
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
-// `rank` the page.
+// SearchStatementStep `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+// field statistics. What is loaded already is listed as well.
 //
-// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-// hits.
+// The expansion of fuzzy words, prefixes and patterns is not listed.
 type SearchStatementStep string
 
 // Skill defines model for Skill.

@@ -295,9 +295,7 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 
 func addSearchMemoryFlag(flags *pflag.FlagSet, mebibytes *int) {
 	flags.IntVar(mebibytes, "search-index-memory", queryapi.DefaultSearchMemory,
-		"memory for the in-memory search index of query-api, in MiB (min 32 bytes per profile; 0 disables it and "+
-			"ranks "+
-			"with SQL)")
+		"memory for the in-memory search index of query-api, in MiB (min 32 bytes per profile)")
 }
 
 func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
@@ -306,7 +304,7 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		Origins: s.origins, Pages: docs.Pages(), SearchPostings: queryapi.SearchIndexBytes(s.searchIndexMemory)}.WithDefaults()
+		Origins: s.origins, Pages: docs.Pages(), SearchPostings: s.searchIndexMemory << 20}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err

@@ -48,7 +48,7 @@ MUSTER_SECRET_KEY replaces the root secret in the data directory; then the other
 			if err != nil {
 				return fmt.Errorf("find the executable to start the engine with: %w", err)
 			}
-			cfg.DataDir, cfg.SearchPostings = c.dataDir, queryapi.SearchIndexBytes(memory)
+			cfg.DataDir, cfg.SearchPostings = c.dataDir, memory<<20
 			if cfg.WebhookAllow, err = parseAllow(allow); err != nil {
 				return err
 			}

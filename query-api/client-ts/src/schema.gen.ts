@@ -73,9 +73,9 @@ export interface paths {
         put?: never;
         /**
          * Explain a search
-         * @description Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-         *     in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-         *     query would be rejected. Free.
+         * @description Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+         *     the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+         *     page, and why the query would be rejected. Free.
          *
          *     It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
          *     their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -702,7 +702,7 @@ export interface components {
             statements: components["schemas"]["SearchStatement"][];
             /**
              * Format: int64
-             * @description Maximum number of rows read by these statements, without those that are not listed (`step`).
+             * @description Maximum number of rows read by the listed statements.
              */
             estimated_rows: number;
             /**
@@ -713,17 +713,14 @@ export interface components {
         };
         SearchStatement: {
             /**
-             * @description `terms` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-             *     listed with all terms. `count` computes document frequencies and the total, `field_stats` field statistics, and
-             *     `rank` the page.
+             * @description `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+             *     with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+             *     field statistics. What is loaded already is listed as well.
              *
-             *     Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-             *     without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-             *     phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-             *     hits.
+             *     The expansion of fuzzy words, prefixes and patterns is not listed.
              * @enum {string}
              */
-            step: "terms" | "count" | "field_stats" | "rank";
+            step: "elements" | "postings" | "phrase" | "lengths" | "values" | "fields";
             sql: string;
             parameters: {
                 [key: string]: string;

@@ -12,6 +12,7 @@ import (
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/postings"
 )
 
 // TooExpensiveError is the error of a query that exceeds a limit of time, memory, rows or complexity.
@@ -24,6 +25,9 @@ func (e *TooExpensiveError) Error() string { return e.Reason }
 type OverloadedError struct{ Reason string }
 
 func (e *OverloadedError) Error() string { return e.Reason }
+
+// Unavailable is the error of a table that cannot be searched, whatever the query.
+type Unavailable = postings.Unavailable
 
 // pingTimeout is how long a store that missed the deadline of a search may take to answer a ping.
 const pingTimeout = 300 * time.Millisecond
@@ -52,12 +56,10 @@ func (s *Searcher) statementError(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
-		readsIndex := step == stepTerms || step == stepRepeats
-		if (step == stepDictionary || readsIndex) && meansNoIndex(code) ||
-			readsIndex && code == proto.ErrAccessDenied {
-			return &noIndexError{err}
+		if step == stepDictionary && (unindexed(code) || code == proto.ErrAccessDenied) {
+			return &unindexedError{err}
 		}
-		if step == stepParts && code == proto.ErrAccessDenied {
+		if postings.Shared(step) && code == proto.ErrAccessDenied {
 			return fmt.Errorf("search %s: %w", step, err)
 		}
 		switch code {
@@ -66,9 +68,6 @@ func (s *Searcher) statementError(step string, err error) error {
 		case proto.ErrMemoryLimitExceeded:
 			return &TooExpensiveError{fmt.Sprintf("the query needs more than the limit of %d MiB of memory: narrow it",
 				s.cfg.MaxMemory>>20)}
-		case proto.ErrTooManyRows, proto.ErrTooManyBytes:
-			return &TooExpensiveError{fmt.Sprintf("the query reads more than the limit of %d rows: narrow it",
-				s.cfg.MaxRows)}
 		case proto.ErrTooDeepAst, proto.ErrTooBigAst, proto.ErrTooDeepRecursion, proto.ErrQueryIsTooLarge:
 			return &TooExpensiveError{"the query is too complex: use fewer clauses"}
 		case proto.ErrCannotCompileRegexp:

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -18,26 +19,50 @@ import (
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
-// firstBlend is the number of the first blend of expansions. Those of clauses are smaller.
+// firstBlend is where the numbers of blends of expansions begin, beyond those
+// that clauses give.
 const firstBlend = 1 << 20
 
-// maxPatternTerms is the maximum number of terms of a pattern that is searched by its terms; others scan the texts.
+// maxPatternTerms is up to how many terms a pattern is searched by its terms
+// rather than by reading every text.
 const maxPatternTerms = 256
 
-// expand rewrites multi-term nodes (fuzzy, prefix, pattern) to the terms that exist, in the query and in the filters
-// of sort keys. The first page finds the terms, later ones read them from the cursor.
-func (s *Search) expand(ctx context.Context) error {
-	if err := s.readPatterns(ctx); err != nil {
+// dictionary finds the terms that exist, and caches them in a snapshot.
+type dictionary struct {
+	*Searcher
+	snapshot *postings.Snapshot // nil: nothing is cached
+	// found states that terms were read from the table, which may have changed since the snapshot.
+	found atomic.Bool
+}
+
+// cached returns the terms cached under key in the snapshot, or calls find and caches its result. Errors are not cached.
+func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]string, error) {
+	if d.snapshot == nil {
+		return find()
+	}
+	list, err := d.snapshot.Terms(strings.Join(key, "\x00"), func() ([]string, error) {
+		d.found.Store(true)
+		return find()
+	})
+	return slices.Clone(list), err
+}
+
+// expand replaces fuzzy and unfinished terms by the terms that exist, in the
+// query and in the filters of sort keys. The first page finds them, later ones
+// have them from the cursor.
+func (s *Search) expand(ctx context.Context, d *dictionary) error {
+	if err := s.readPatterns(ctx, d); err != nil {
 		return err
 	}
-	err := s.findExpansions(ctx)
+	err := s.findExpansions(ctx, d)
 	if err != nil {
 		return err
 	}
 	blend := firstBlend
-	if s.node, err = s.rewriteAll(ctx, s.node, &blend); err != nil {
+	if s.node, err = s.expanded(ctx, d, s.node, &blend); err != nil {
 		return err
 	}
 	s.node = algebra.ShareStatistics(s.node)
@@ -45,47 +70,45 @@ func (s *Search) expand(ctx context.Context) error {
 		if key.Nested == nil {
 			continue
 		}
-		if s.sorts[i].Nested, err = s.rewriteAll(ctx, key.Nested, &blend); err != nil {
+		if s.sorts[i].Nested, err = s.expanded(ctx, d, key.Nested, &blend); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Search) rewriteAll(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
-	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.rewrite(ctx, n, blend) })
+func (s *Search) expanded(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.becomes(ctx, d, n, blend) })
 }
 
-// rewrite returns the node that n expands to, or n (Query.rewrite in Lucene). It does not rewrite inner nodes.
-func (s *Search) rewrite(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+// becomes is what a node is expanded to, itself where there is nothing to expand.
+func (s *Search) becomes(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	switch n := n.(type) {
 	case algebra.Fuzzy:
 		if n.Rewrite == algebra.RewriteConstant {
-			return s.fuzzySet(ctx, n)
+			return d.fuzzySet(ctx, n)
 		}
-		terms, err := s.expansion(ctx, n)
+		terms, err := s.expansion(ctx, d, n)
 		if err != nil {
 			return nil, err
 		}
 		*blend++
-		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 {
-			return fuzzyBoost(n.Text, t, edits(n.Text, t, n.Transpositions))
-		})
+		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
 	case algebra.Phrase:
 		if !n.PrefixLast {
-			return s.searcher.countSloppyPhrases(ctx, n)
+			return n, nil
 		}
-		terms, err := s.expansion(ctx, n)
+		terms, err := s.expansion(ctx, d, n)
 		if err != nil {
 			return nil, err
 		}
-		return s.searcher.countSloppyPhrases(ctx, completePhrase(n, terms))
+		return finishedPhrase(n, terms), nil
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
-			terms, err := s.expansion(ctx, n)
+			terms, err := s.expansion(ctx, d, n)
 			if err != nil {
 				return nil, err
 			}
@@ -93,12 +116,12 @@ func (s *Search) rewrite(ctx context.Context, n algebra.Node, blend *int) (algeb
 			return anyTerm(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
 		}
 		if n.Regexp != nil {
-			return s.regexpSet(ctx, n)
+			return d.regexpSet(ctx, n)
 		}
 		if !planner.HasDictionary(n.Field) {
 			return n, nil
 		}
-		terms, err := s.patternTerms(ctx, n)
+		terms, err := d.patternTerms(ctx, n)
 		if err != nil || terms == nil {
 			return n, err
 		}
@@ -110,9 +133,10 @@ func (s *Search) rewrite(ctx context.Context, n algebra.Node, blend *int) (algeb
 	return n, nil
 }
 
-// expansion returns the terms that a node expands to from the cursor, or finds them and stores them there.
-func (s *Search) expansion(ctx context.Context, n algebra.Node) ([]string, error) {
-	key, find := s.expansionSource(n)
+// expansion gives the terms of a fuzzy one or an unfinished phrase from the cursor, or
+// finds them and keeps them there.
+func (s *Search) expansion(ctx context.Context, d *dictionary, n algebra.Node) ([]string, error) {
+	key, find := d.unfinished(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
 		return terms, nil
 	}
@@ -120,50 +144,50 @@ func (s *Search) expansion(ctx context.Context, n algebra.Node) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	s.storeExpansion(key, terms)
+	s.keepExpansion(key, terms)
 	return terms, nil
 }
 
-func (s *Search) storeExpansion(key string, terms []string) {
+func (s *Search) keepExpansion(key string, terms []string) {
 	if s.cursor.Expansions == nil {
 		s.cursor.Expansions = make(map[string][]string)
 	}
 	s.cursor.Expansions[key] = terms
 }
 
-// expansionSource returns the cursor's key for the terms that a fuzzy word, a scored pattern or a phrase prefix
-// expands to, and the function that finds them. find is nil for other nodes.
-func (s *Search) expansionSource(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
+// unfinished is what a fuzzy term or an unfinished phrase is kept by, and how its terms
+// are found; nothing for other nodes.
+func (d *dictionary) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
-			return patternKey(n), func(ctx context.Context) ([]string, error) { return s.firstTerms(ctx, n) }
+			return patternKey(n), func(ctx context.Context) ([]string, error) { return d.firstTerms(ctx, n) }
 		}
 	case algebra.Fuzzy:
 		if n.Rewrite == algebra.RewriteConstant {
 			break
 		}
-		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return s.topFuzzyTerms(ctx, n) }
+		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return d.nearestTerms(ctx, n) }
 	case algebra.Phrase:
 		if !n.PrefixLast {
 			break
 		}
 		prefix := n.Terms[len(n.Terms)-1][0]
 		return strings.Join([]string{"prefix", n.Field.Name(), prefix, strconv.Itoa(n.Expansions)}, "\x00"),
-			func(ctx context.Context) ([]string, error) { return s.prefixTerms(ctx, n.Field, prefix, n.Expansions) }
+			func(ctx context.Context) ([]string, error) { return d.prefixTerms(ctx, n.Field, prefix, n.Expansions) }
 	}
 	return "", nil
 }
 
-// findExpansions finds the expansions of the query concurrently, if the search may use all threads. Otherwise rewrite
-// finds them one after another.
-func (s *Search) findExpansions(ctx context.Context) error {
+// findExpansions finds several expansions of the query at the same time, while no other search runs; otherwise
+// they are found one after another, as they are met.
+func (s *Search) findExpansions(ctx context.Context, d *dictionary) error {
 	if !slotFrom(ctx).mayUseAllThreads() {
 		return nil
 	}
 	wanted := make(map[string]func(context.Context) ([]string, error))
 	algebra.Walk(s.node, func(n algebra.Node) {
-		if key, find := s.expansionSource(n); find != nil && s.cursor.Expansions[key] == nil {
+		if key, find := d.unfinished(n); find != nil && s.cursor.Expansions[key] == nil {
 			wanted[key] = find
 		}
 	})
@@ -181,7 +205,7 @@ func (s *Search) findExpansions(ctx context.Context) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			s.storeExpansion(key, terms)
+			s.keepExpansion(key, terms)
 			return nil
 		})
 	}
@@ -190,13 +214,12 @@ func (s *Search) findExpansions(ctx context.Context) error {
 
 func fuzzyKey(n algebra.Fuzzy) string {
 	return strings.Join([]string{
-		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions),
-		strconv.FormatBool(n.Transpositions),
+		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions), strconv.FormatBool(n.Transpositions),
 	}, "\x00")
 }
 
-// completePhrase replaces the prefix at the end of a phrase by the terms that it expands to.
-func completePhrase(n algebra.Phrase, terms []string) algebra.Node {
+// finishedPhrase puts the terms that its last one may be into a phrase.
+func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
 	if len(terms) == 0 {
 		return algebra.None{}
 	}
@@ -213,13 +236,13 @@ func completePhrase(n algebra.Phrase, terms []string) algebra.Node {
 	return n
 }
 
-// fuzzyBoost returns the boost of a term at an edit distance, as FuzzyTermsEnum in Lucene.
-func fuzzyBoost(text, term string, distance int) float64 {
+// similarity is what a term counts that is so many edits away.
+func similarity(text, term string, distance int) float64 {
 	return max(0, fuzzySortKey(text, term, distance))
 }
 
-// fuzzySortKey returns the similarity by which terms are selected. It is negative if the distance exceeds the number of
-// characters.
+// nearness is what terms are chosen by: less than nothing for one that has to be
+// written anew more often than it has characters.
 func fuzzySortKey(text, term string, distance int) float64 {
 	if distance == 0 {
 		return 1
@@ -227,7 +250,8 @@ func fuzzySortKey(text, term string, distance int) float64 {
 	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
 }
 
-// edits returns the edit distance of two terms in characters (Levenshtein, or Damerau-Levenshtein with transpositions).
+// edits is the distance of two terms in characters inserted, removed or
+// replaced, and swapped if transpositions count as one.
 func edits(a, b string, transpositions bool) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
@@ -251,9 +275,10 @@ func edits(a, b string, transpositions bool) int {
 	return last[len(y)]
 }
 
-// topFuzzyTerms returns the live terms most similar to a fuzzy word, by similarity, then in alphabetical order.
-func (s *Search) topFuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
-	list, err := s.fuzzyTerms(ctx, n)
+// nearestTerms returns the first live terms within the edit distance of a fuzzy word, the nearest first, then in
+// alphabetical order.
+func (d *dictionary) nearestTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
+	list, err := d.fuzzyTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -270,34 +295,31 @@ func (s *Search) topFuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, 
 	for i, t := range list {
 		terms[i] = t.term
 	}
-	return s.liveTerms(ctx, n.Field, terms, n.Expansions)
+	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
-// prefixTerms returns the first live terms with a prefix, in alphabetical order.
-func (s *Search) prefixTerms(ctx context.Context, f algebra.Field, prefix string, limit int) ([]string, error) {
-	terms, err := s.dictionaryTerms(ctx, planner.PrefixTerms(f, prefix))
+// prefixTerms finds the first existing terms, by the alphabet, that begin with
+// a text.
+func (d *dictionary) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
+	terms, err := d.terms(ctx, planner.PrefixTerms(f, prefix))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(terms)
-	return s.liveTerms(ctx, f, terms, limit)
+	return d.living(ctx, f, terms, most)
 }
 
-// maxFieldsPerStatement is the number of dictionaries that a statement of readPatterns reads. A statement that misses
-// the query's deadline caches nothing.
+// maxFieldsPerStatement is how many dictionaries a statement of readPatterns reads: what it has read is lost if it does
+// not end before the query's time is over.
 const maxFieldsPerStatement = 8
 
 // maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
 const maxPatternsPerStatement = 256
 
 // readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one
-// statement: a text over all fields has a pattern for each, and one statement for each takes milliseconds even in a
-// small table. It does nothing without a snapshot or if the text index cannot be read; rewrite then reads them one by
-// one.
-func (s *Search) readPatterns(ctx context.Context) error {
-	if s.attempt == nil {
-		return nil
-	}
+// statement: a text over all fields has a pattern for each, and a statement of its own for each takes milliseconds even
+// where people are few. It does nothing if the index cannot be read; patterns are then read one by one as they are met.
+func (s *Search) readPatterns(ctx context.Context, d *dictionary) error {
 	type wanted struct {
 		pattern algebra.Pattern
 		key     string
@@ -312,7 +334,7 @@ func (s *Search) readPatterns(ctx context.Context) error {
 				return
 			}
 			key := strings.Join(planner.PatternTerms(p, maxPatternTerms+1).Key(), "\x00")
-			if !seen[key] && !s.attempt.snapshot.HasTerms(key) {
+			if !seen[key] && !d.snapshot.HasTerms(key) {
 				seen[key] = true
 				byField[p.Field.Name()] = append(byField[p.Field.Name()], wanted{p, key})
 			}
@@ -352,8 +374,8 @@ func (s *Search) readPatterns(ctx context.Context) error {
 					return err
 				}
 				for i, w := range some {
-					s.attempt.readTerms.Store(true)
-					if _, err := s.attempt.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
+					d.found.Store(true)
+					if _, err := d.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
 						return err
 					}
 				}
@@ -361,16 +383,17 @@ func (s *Search) readPatterns(ctx context.Context) error {
 			})
 		}
 	}
-	var noIndex *noIndexError
+	var noIndex *unindexedError
 	if err := g.Wait(); !errors.As(err, &noIndex) {
 		return err
 	}
 	return nil
 }
 
-// patternTerms returns the terms that a pattern matches, or nil if there are more than maxPatternTerms.
-func (s *Search) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.dictionaryTerms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
+// patternTerms finds the terms that a pattern matches, nil when there are so
+// many that reading the texts is better.
+func (d *dictionary) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := d.terms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
 	if err != nil || len(terms) > maxPatternTerms {
 		return nil, err
 	}
@@ -380,12 +403,12 @@ func (s *Search) patternTerms(ctx context.Context, n algebra.Pattern) ([]string,
 	return terms, nil
 }
 
-// dictionaryTerms returns terms from the snapshot's cache, the text index or, without one, the texts.
-func (s *Search) dictionaryTerms(ctx context.Context, d planner.Dictionary) ([]string, error) {
-	return s.memoizeTerms(d.Key(), func() ([]string, error) { return s.searcher.readDictionary(ctx, d) })
+// dictionary reads terms from the index or, where there is none, from the texts.
+func (d *dictionary) terms(ctx context.Context, of planner.Dictionary) ([]string, error) {
+	return d.cached(of.Key(), func() ([]string, error) { return d.readTerms(ctx, of) })
 }
 
-func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
+func (d *dictionary) readTerms(ctx context.Context, of planner.Dictionary) ([]string, error) {
 	var terms []string
 	scan := func(rows driver.Rows) error {
 		var t string
@@ -395,45 +418,40 @@ func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]
 		terms = append(terms, t)
 		return nil
 	}
-	if d.Index.SQL != "" {
-		err := s.query(ctx, stepDictionary, d.Index, scan)
-		var noIndex *noIndexError
-		if !errors.As(err, &noIndex) {
+	if of.Index.SQL != "" {
+		err := d.query(ctx, stepDictionary, of.Index, scan)
+		var code *unindexedError
+		if !errors.As(err, &code) {
 			return terms, err
 		}
 		terms = nil
 	}
-	return terms, s.query(ctx, "texts", d.Texts, scan)
+	return terms, d.query(ctx, "texts", of.Texts, scan)
 }
 
-// noIndexError is the error of a table whose text index cannot be read, such as a distributed table.
-type noIndexError struct{ error }
+// unindexedError says that a table has no index to read, as one that is spread
+// over a cluster.
+type unindexedError struct{ error }
 
-// liveTerms returns the first terms that have a live document. A text index lists terms of replaced and erased
-// documents until its parts are merged.
-func (s *Search) liveTerms(ctx context.Context, f algebra.Field, terms []string, limit int) ([]string, error) {
-	from := planner.People{Hidden: s.searcher.deps.Store.Hidden()}
-	key := append([]string{"living", f.Name(), strconv.Itoa(limit), fmt.Sprint(from.Hidden)}, terms...)
-	return s.memoizeTerms(key, func() ([]string, error) {
-		return s.searcher.findLiveTerms(ctx, f, terms, limit, from)
-	})
+// living keeps the first terms that somebody has: an index remembers those of
+// replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
+func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
+	hidden := d.deps.Store.Hidden()
+	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(hidden)}, terms...)
+	return d.cached(key, func() ([]string, error) { return d.findLiving(ctx, f, terms, most, hidden) })
 }
 
-func (s *Searcher) findLiveTerms(ctx context.Context, f algebra.Field, terms []string, limit int,
-	from planner.People) ([]string, error) {
+func (d *dictionary) findLiving(ctx context.Context, f algebra.Field, terms []string, most int, hidden []uint64) ([]string, error) {
 	out := []string{}
-	for len(terms) > 0 && len(out) < limit {
-		some := terms[:min(len(terms), max(64, limit-len(out)))]
+	for len(terms) > 0 && len(out) < most {
+		some := terms[:min(len(terms), max(64, most-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		err := s.query(ctx, "live_terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error {
-			return rows.Scan(&counts)
-		})
-		if err != nil {
+		if err := d.query(ctx, "terms", planner.LivingStatement(f, some, hidden), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
 			return nil, err
 		}
 		for i, n := range counts {
-			if n > 0 && len(out) < limit {
+			if n > 0 && len(out) < most {
 				out = append(out, some[i])
 			}
 		}
@@ -441,11 +459,11 @@ func (s *Searcher) findLiveTerms(ctx context.Context, f algebra.Field, terms []s
 	return out, nil
 }
 
-// stepDictionary is the step that reads a text index.
+// stepDictionary is the step that reads an index.
 const stepDictionary = "dictionary"
 
-// meansNoIndex reports whether an error means that the server cannot read a text index as a table.
-func meansNoIndex(code clickhouse.Code) bool {
+// unindexed says that the server cannot read a text index as a table.
+func unindexed(code clickhouse.Code) bool {
 	switch code {
 	case proto.ErrBadArguments, proto.ErrUnknownFunction, proto.ErrUnknownTable, proto.ErrNotImplemented:
 		return true

@@ -3,83 +3,36 @@ package search
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // invalidScore is the error text for scores that Elasticsearch rejects.
 const invalidScore = "function_score: score is negative or not a number, or a field has no value; " +
 	"set `missing` or use another modifier, factor or scale"
 
-// innerHit is a nested document that matches.
-type innerHit struct {
-	index  int
-	score  float32
-	values []string // of the fields of the sort keys, in their order
-}
-
-// innerHits finds the matching nested documents of a page. It returns the field "inner_hits" for each document, or nil
-// if the query requests none.
-func (s *Search) innerHits(ctx context.Context, page *resultPage) ([][]byte, error) {
-	var requested []algebra.Nested
-	algebra.Walk(s.node, func(n algebra.Node) {
-		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
-			requested = append(requested, m)
-		}
-	})
-	if len(requested) == 0 || len(page.hits) == 0 {
+// innerHits returns, by document, the field "inner_hits" with the nested documents that matched; nil if the query
+// requests none.
+func (s *Search) innerHits(r *ranking) ([][]byte, error) {
+	clauses := innerClauses(s.node)
+	if len(clauses) == 0 || len(r.places) == 0 {
 		return nil, nil
 	}
-	hashes := make([]uint64, len(page.hits))
-	for i, p := range page.hits {
-		hashes[i] = p.Hash
-	}
-	out := make([][]byte, len(page.hits))
-	for _, n := range requested {
-		found, invalid := make(map[string][]innerHit), false
-		err := s.searcher.query(ctx, "inner hits", planner.InnerStatement(n, s.cursor.Stats, hashes),
-			func(rows driver.Rows) error {
-				var hash uint64
-				var id string
-				var scores []float32
-				var values [][]string
-				if err := rows.Scan(&hash, &id, &scores, &values); err != nil {
-					return err
-				}
-				for i, score := range scores {
-					if math.IsInf(float64(score), -1) {
-						continue
-					}
-					invalid = invalid || score < 0 || score != score
-					e := innerHit{index: i, score: score}
-					for _, list := range values[1:] {
-						e.values = append(e.values, list[i])
-					}
-					found[id] = append(found[id], e)
-				}
-				return nil
-			})
-		if err == nil && invalid {
-			err = &TooExpensiveError{invalidScore}
+	out := make([][]byte, len(r.places))
+	for i, d := range r.documents {
+		if d.JSON == nil {
+			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		for i, d := range page.documents {
-			if d.JSON == nil {
-				continue
-			}
-			if out[i], err = appendHits(out[i], n, found[d.ProfileID], d.JSON); err != nil {
+		for k, n := range clauses {
+			var err error
+			if out[i], err = appendHits(out[i], n, r.elements[i][k], d.JSON); err != nil {
 				return nil, fmt.Errorf("search: inner hits: %w", err)
 			}
 		}
@@ -88,17 +41,17 @@ func (s *Search) innerHits(ctx context.Context, page *resultPage) ([][]byte, err
 }
 
 // compareHits compares two inner hits by sort keys, then by their positions.
-func compareHits(keys []algebra.InnerSort, a, b innerHit) int {
+func compareHits(keys []algebra.InnerSort, a, b postings.Element) int {
 	fields := 0
 	for _, k := range keys {
 		by, fixed := 0, false
 		switch k.By {
 		case algebra.InnerScore:
-			by = cmp.Compare(a.score, b.score)
+			by = cmp.Compare(a.Score, b.Score)
 		case algebra.InnerPosition:
-			by = cmp.Compare(a.index, b.index)
+			by = cmp.Compare(a.Index, b.Index)
 		case algebra.InnerField:
-			by, fixed = compareValues(k, a.values[fields], b.values[fields])
+			by, fixed = compareValues(k, a.Values[fields], b.Values[fields])
 			fields++
 		}
 		if k.Descending && !fixed {
@@ -108,7 +61,7 @@ func compareHits(keys []algebra.InnerSort, a, b innerHit) int {
 			return by
 		}
 	}
-	return cmp.Compare(a.index, b.index)
+	return cmp.Compare(a.Index, b.Index)
 }
 
 // compareValues compares two values of a field, "" if absent. fixed reports whether the result holds in both
@@ -139,8 +92,8 @@ func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 }
 
 // appendHits appends "<name>":{"total":n,"hits":[...]}.
-func appendHits(b []byte, n algebra.Nested, matching []innerHit, document []byte) ([]byte, error) {
-	slices.SortFunc(matching, func(a, b innerHit) int { return compareHits(n.InnerHits.Sort, a, b) })
+func appendHits(b []byte, n algebra.Nested, matching []postings.Element, document []byte) ([]byte, error) {
+	slices.SortFunc(matching, func(a, b postings.Element) int { return compareHits(n.InnerHits.Sort, a, b) })
 	elements, err := arrayField(document, n.Path)
 	if err != nil {
 		return nil, err
@@ -159,14 +112,14 @@ func appendHits(b []byte, n algebra.Nested, matching []innerHit, document []byte
 	first := true
 	from, to := n.InnerHits.From, n.InnerHits.From+n.InnerHits.Size
 	for _, e := range matching[min(from, len(matching)):min(to, len(matching))] {
-		if e.index >= len(elements) {
+		if e.Index >= len(elements) {
 			continue // Not part of the response, which has a limited number of entries.
 		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		shown, err := sourceFilter(n.InnerHits.Source).element(n.Path, elements[e.index])
+		shown, err := sourceFilter(n.InnerHits.Source).element(n.Path, elements[e.Index])
 		if err != nil {
 			return nil, err
 		}

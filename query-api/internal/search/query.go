@@ -41,11 +41,8 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}
-	if statement.Eager {
-		settings["short_circuit_function_evaluation"] = "disable"
-	}
-	if statement.Staged {
-		settings["query_plan_filter_push_down"], settings["query_plan_merge_filters"] = 0, 0
+	if statement.SkipUnavailable {
+		settings["skip_unavailable_shards"] = 1
 	}
 	threads := 1
 	if slot.mayUseAllThreads() && !statement.OneThread {
@@ -59,7 +56,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		longest = min(longest, max(0, time.Until(end))+cancelTime)
 	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
-		MaxExecutionTime: longest, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: threads,
+		MaxExecutionTime: longest, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: threads,
 	}, settings)
 	options := []ch.QueryOption{ch.WithParameters(ch.Parameters(statement.Parameters))}
 	size := 0

@@ -41,8 +41,8 @@ func anyTerm(f algebra.Field, method algebra.RewriteMethod, terms []string, blen
 }
 
 // fuzzySet returns the set of all terms within the edit distance of a fuzzy word.
-func (s *Search) fuzzySet(ctx context.Context, n algebra.Fuzzy) (algebra.Node, error) {
-	list, err := s.fuzzyTerms(ctx, n)
+func (d *dictionary) fuzzySet(ctx context.Context, n algebra.Fuzzy) (algebra.Node, error) {
+	list, err := d.fuzzyTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +71,16 @@ type candidateTerm struct {
 }
 
 // fuzzyTerms returns all terms within the edit distance of a fuzzy word.
-func (s *Search) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]candidateTerm, error) {
-	terms, err := s.dictionaryTerms(ctx, planner.NearTerms(n))
+func (d *dictionary) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]candidateTerm, error) {
+	terms, err := d.terms(ctx, planner.NearTerms(n))
 	if err != nil {
 		return nil, err
 	}
 	var list []candidateTerm
 	for _, t := range terms {
-		d := edits(n.Text, t, n.Transpositions)
-		if d <= n.Edits {
-			list = append(list, candidateTerm{t, fuzzySortKey(n.Text, t, d)})
+		distance := edits(n.Text, t, n.Transpositions)
+		if distance <= n.Edits {
+			list = append(list, candidateTerm{t, fuzzySortKey(n.Text, t, distance)})
 		}
 	}
 	return list, nil
@@ -94,21 +94,21 @@ func patternKey(n algebra.Pattern) string {
 }
 
 // firstTerms returns the first live terms, in alphabetical order, that a pattern matches.
-func (s *Search) firstTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.matchingTerms(ctx, n)
+func (d *dictionary) firstTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := d.matchingTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(terms)
-	return s.liveTerms(ctx, n.Field, terms, n.Expansions)
+	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
 // maxCandidates is the maximum number of terms that are matched one by one.
 const maxCandidates = 500_000
 
 // matchingTerms returns all terms that a pattern matches.
-func (s *Search) matchingTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	candidates, err := s.dictionaryTerms(ctx, planner.PatternTerms(n, maxCandidates+1))
+func (d *dictionary) matchingTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	candidates, err := d.terms(ctx, planner.PatternTerms(n, maxCandidates+1))
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +139,8 @@ func (s *Search) matchingTerms(ctx context.Context, n algebra.Pattern) ([]string
 }
 
 // regexpSet returns the set of the terms that match a regular expression without RE2 equivalent.
-func (s *Search) regexpSet(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
-	terms, err := s.matchingTerms(ctx, n)
+func (d *dictionary) regexpSet(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
+	terms, err := d.matchingTerms(ctx, n)
 	if err != nil {
 		return nil, err
 	}

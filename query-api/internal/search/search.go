@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -25,48 +24,40 @@ import (
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
+	"muster/schemas/readmodel"
 )
 
 // MaxSize is the largest page (interface.md, Limits).
 const MaxSize = 100
 
-// DefaultSize is the page size of a request without one.
+// DefaultSize is the size of a page that does not say.
 const DefaultSize = 10
 
-// Config limits searches. Zero fields take their defaults.
+// Config bounds searches. Zero fields take their defaults.
 type Config struct {
-	// Timeout limits the ranking of a query. A query that exceeds it fails with [TooExpensiveError]. Default 3 s.
+	// Timeout bounds the work that is a query's own, ranking; a query that exceeds it is refused. Default 3 s.
 	Timeout time.Duration
-	// Deadline limits a search as a whole, with its wait for other searches and with first-time reads. A search that
-	// exceeds it fails with [OverloadedError] and can be retried. Default 8 s, at least Timeout.
+	// Deadline bounds a search as a whole, with its wait for others and with reading what no search has read before;
+	// a search that exceeds it can be sent again. Default 8 s, at least Timeout.
 	Deadline time.Duration
-	// MaxMemory limits the memory of one statement in bytes; default 1 GiB.
+	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
 	MaxMemory uint64
-	// MaxRows limits the rows that one statement reads; default 200 million.
-	MaxRows uint64
-	// Concurrent limits the concurrent searches; others wait. A quarter of it limits the expensive ones, which have
-	// slots of their own, as wide ones do. Default: twice the processors, at least 4.
+	// Concurrent bounds the searches that run at once, and a quarter of it those
+	// of the expensive ones, which count extra, as the wide ones do; the others wait.
+	// Default: twice the processors, at least 4.
 	Concurrent int
-	// Wide limits the concurrent wide searches, such as texts over all fields. Default: the processors divided by
-	// Threads.
+	// Wide bounds the searches of more than usual weight that run at once, such as texts over all fields; default: as
+	// many as there are processors for Threads each.
 	Wide int
-	// Threads limits the threads of a statement while no other search runs; only large tables use several. Default: the
-	// processors, at most 4. A statement of an expensive search, or next to a cheap one, has one thread.
+	// Threads is how many threads a statement may take while no other search runs, for
+	// tables so large that the server divides them; default: the processors, at most 4.
+	// Beside others that are not wide, and for the expensive ones, it is one.
 	Threads int
-	// StatsAge is how long the document counts of fields and terms that scores use are cached; default 10 s, negative:
-	// not at all. Counts that take longer than 20 ms are cached proportionally longer, those of terms up to six times.
+	// StatsAge is how old the counts of documents and terms of a field may be
+	// that scores use while the table changes; default 10 s, negative: always counted anew. What takes
+	// longer than 20 ms to count is kept so many times longer, of terms at most six times.
 	StatsAge time.Duration
-	// SeparateCountMinHits is the number of hits from which the total has a statement of its own, if all people are in
-	// one part and the query is cheap to match (planner.Dear); default 50,000. Counting while ranking needs all hits in
-	// memory.
-	SeparateCountMinHits int64
-	// MinScoreMinHits is the number of hits from which non-competitive ones are skipped (planner.WorthFloor); default
-	// 10,000. Ranking fewer takes no longer than finding the minimum score.
-	MinScoreMinHits int64
-	// SampleRate is the sample in which the minimum competitive score is found: one of SampleRate people. Default 32.
-	SampleRate uint64
-	// IndexBytes limits the memory of the in-memory index (package postings); default 256 MiB, negative: no index, SQL
-	// ranks every page.
+	// IndexBytes bounds the in-memory index, in bytes, and what one query reads of it (package postings); default 256 MiB.
 	IndexBytes int
 }
 
@@ -82,9 +73,6 @@ func (c Config) WithDefaults() Config {
 	if c.MaxMemory == 0 {
 		c.MaxMemory = 1 << 30
 	}
-	if c.MaxRows == 0 {
-		c.MaxRows = 200_000_000
-	}
 	if c.Concurrent <= 0 {
 		c.Concurrent = max(4, 2*runtime.GOMAXPROCS(0))
 	}
@@ -94,81 +82,55 @@ func (c Config) WithDefaults() Config {
 	if c.Wide <= 0 {
 		c.Wide = max(1, runtime.GOMAXPROCS(0)/c.Threads)
 	}
-	if c.SeparateCountMinHits <= 0 {
-		c.SeparateCountMinHits = 50_000
-	}
-	if c.MinScoreMinHits <= 0 {
-		c.MinScoreMinHits = 10_000
-	}
-	if c.SampleRate == 0 {
-		c.SampleRate = 32
-	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
 	}
 	return c
 }
 
-// Deps are the dependencies of a Searcher. All fields but Registerer are required.
+// Deps is what a Searcher works with. All fields but Registerer are required.
 type Deps struct {
 	Conn   driver.Conn
 	Store  *readstore.Store
-	Key    []byte // encrypts cursors, cursor.KeySize bytes
+	Key    []byte // seals cursors, cursor.KeySize bytes
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time
-	// Registerer registers the metrics; nil: they are not registered.
+	// Registerer takes the metrics; nil: nobody does.
 	Registerer prometheus.Registerer
 }
 
-// Searcher executes searches. It is safe for concurrent use.
+// Searcher answers searches. It is safe for concurrent use.
 type Searcher struct {
 	cfg       Config
 	deps      Deps
 	admission admission
-	index     *postings.Index // nil: SQL ranks every page
+	index     *postings.Index
 
-	mu      sync.Mutex
-	fields  map[string]fieldStats
-	terms   map[string]termCount // by planner's keys
-	repeats map[string]termCount // bits of the repeats of terms, by planner's keys
-	// noIndexUntil is until when text indexes are not read as tables. On a cluster they cannot: they are in its nodes'
-	// local tables.
-	noIndexUntil time.Time
-	searches     *prometheus.CounterVec
-	bumps        bumpState
-	parts        partsState
+	mu     sync.Mutex
+	fields map[string]fieldStats
+	layout *readmodel.Layout // nil: not known yet
+	pages  prometheus.Counter
 }
 
 // New returns a Searcher. Close must be called.
 func New(cfg Config, deps Deps) (*Searcher, error) {
 	if len(deps.Key) != cursor.KeySize {
-		return nil, fmt.Errorf("search: invalid cursor key: %d bytes, want %d", len(deps.Key), cursor.KeySize)
+		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	s := &Searcher{
-		cfg: cfg, deps: deps, admission: newAdmission(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats),
-		terms: make(map[string]termCount), repeats: make(map[string]termCount),
-	}
-	if cfg.IndexBytes >= 0 {
-		s.index = postings.New(postings.Config{
-			MaxBytes: cfg.IndexBytes, MaxRows: int(min(cfg.MaxRows, math.MaxInt)) / 2, Loads: cfg.Threads,
-		}, s.queryIndex, deps.Now)
-	}
-	if err := s.registerMetrics(); err != nil {
+	s := &Searcher{cfg: cfg, deps: deps, admission: newAdmission(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats)}
+	s.index = postings.New(postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster}, s.readIndex)
+	if err := s.measure(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: metrics: %w", err)
 	}
 	return s, nil
 }
 
-// WarmUp starts to load in the background what many searches need.
+// WarmUp reads what many searches need, before anybody asks.
 func (s *Searcher) WarmUp() error {
-	if s.index == nil {
-		return nil
-	}
-	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query",
-		clause.Options{Now: s.deps.Now()})
+	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()})
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
@@ -182,34 +144,24 @@ func (s *Searcher) WarmUp() error {
 	return nil
 }
 
-// Close stops background work and waits for it. The Searcher must not be used afterwards.
+// Close waits for what goes on after searches, and ends it. Nobody may search any more.
 func (s *Searcher) Close() {
-	if s.index != nil {
-		s.index.Close()
-	}
+	s.index.Close()
 }
 
-func (s *Searcher) registerMetrics() error {
-	s.searches = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "muster_query_api_searches_total",
-		Help: "Pages of search by engine (index: the in-memory search index; sql: pages that the index cannot rank).",
-	}, []string{"engine"})
-	indexBytes := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "muster_query_api_search_index_bytes",
-		Help: "Memory of the in-memory search index (limited by --search-index-memory).",
-	}, func() float64 {
-		if s.index == nil {
-			return 0
-		}
-		return float64(s.index.Bytes())
-	})
+// measure makes the metrics.
+func (s *Searcher) measure() error {
+	s.pages = prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_query_api_searches_total", Help: "Pages of search."})
+	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "muster_query_api_search_postings_bytes", Help: "Memory of the search index, without the profile hashes (--search-memory limits it).",
+	}, func() float64 { return float64(s.index.Bytes()) })
 	if s.deps.Registerer == nil {
 		return nil
 	}
-	return errors.Join(s.deps.Registerer.Register(s.searches), s.deps.Registerer.Register(indexBytes))
+	return errors.Join(s.deps.Registerer.Register(s.pages), s.deps.Registerer.Register(held))
 }
 
-// Request is a search request.
+// Request is a search as it was asked for.
 type Request struct {
 	Query  jsontext.Value
 	Sort   jsontext.Value
@@ -218,20 +170,20 @@ type Request struct {
 	Size   int
 	// Timeout lowers the deadline; 0: it does not.
 	Timeout time.Duration
-	// Organization is the caller. A cursor is valid for one organization.
+	// Organization is who asks: cursors are not passed on.
 	Organization string
 }
 
-// Page is a page of results.
+// Page is an answer.
 type Page struct {
 	Total   int64
 	Results [][]byte // JSON objects
-	// ProfileIDs are the identities of Results, and Identifiers their other identifiers (metering.Used).
+	// ProfileIDs are the people of Results, and Identifiers what they go by (metering.Used).
 	ProfileIDs, Identifiers []string
-	Next                    string // cursor of the next page; empty: this is the last one
+	Next                    string // empty: nothing follows
 }
 
-// Search is a valid request. It can be run once.
+// Search is a request that was read and found valid.
 type Search struct {
 	searcher *Searcher
 	request  Request
@@ -240,18 +192,15 @@ type Search struct {
 	source   algebra.Source
 	cursor   cursor.Cursor
 	first    bool
-	// addresses reports whether the query or the order names a field of e-mail addresses.
+	// addresses: the query or the order names a field of e-mail addresses.
 	addresses bool
-	from      planner.People
-	attempt   *attempt // nil: without a snapshot of the index
 }
 
-// Prepare validates a request without querying the store. Its errors are the caller's.
+// Prepare reads a request without touching the store. Errors are the caller's.
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
 	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
-		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Text: cursor.TextHash(r.Query, r.Sort, r.Organization),
-		Now: now.UnixMilli(),
+		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Text: cursor.TextHash(r.Query, r.Sort, r.Organization), Now: now.UnixMilli(),
 	}}
 	if !out.first {
 		var err error
@@ -260,7 +209,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		}
 		out.first = out.cursor.Begin
 		if out.cursor.Stats == nil {
-			out.cursor.Stats = new(planner.Stats) // Empty statistics are not encoded.
+			out.cursor.Stats = new(planner.Stats) // what is empty is not in a cursor
 		}
 	} else {
 		var seed [8]byte
@@ -274,14 +223,14 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed,
 		Named: func(f algebra.Field) { out.addresses = out.addresses || strings.Contains(f.Path, "email") },
 	}
-	var err, sortErr error
-	out.sorts, sortErr = clause.Sorts(r.Sort, "sort", options)
-	options.Unscored = sortErr == nil && !planner.Scored(out.sorts)
+	var err, inSort error
+	out.sorts, inSort = clause.Sorts(r.Sort, "sort", options)
+	options.Unscored = inSort == nil && !planner.Scored(out.sorts)
 	if out.node, err = clause.Lower(r.Query, "query", options); err != nil {
 		return nil, err
 	}
-	if sortErr != nil {
-		return nil, sortErr
+	if inSort != nil {
+		return nil, inSort
 	}
 	if out.source, err = clause.Source(r.Source, "_source"); err != nil {
 		return nil, err
@@ -289,8 +238,8 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// Run computes the page. It returns a [*TooExpensiveError], an [*OverloadedError], readstore.ErrUnavailable, or the
-// error of ctx.
+// Run reads the page. Errors are a [*TooExpensiveError], a [*OverloadedError], an [*Unavailable], readstore.ErrUnavailable, or the end
+// of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
 	defer func() {
@@ -306,7 +255,7 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	return page, err
 }
 
-// withSlot waits for a slot and calls work, both within the deadline.
+// withSlot does the work of a search when it is its turn, until the deadline.
 func (s *Search) withSlot(ctx context.Context, work func(context.Context) error) error {
 	deadline := s.searcher.cfg.Deadline
 	if s.request.Timeout > 0 {
@@ -323,95 +272,71 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, errQueueTimeout):
-		return &OverloadedError{fmt.Sprintf("the query waited %v for other expensive queries", deadline)}
+		return &OverloadedError{fmt.Sprintf("other expensive queries took the %v that a query may wait", deadline)}
 	case errors.Is(err, context.DeadlineExceeded):
 		if err := s.searcher.ping(ctx); err != nil {
 			return err
 		}
-		if bounded.Err() == nil { // The limit of ranking ended it, not the deadline.
+		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
 			return s.searcher.timeLimitError()
 		}
-		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not "+
-			"searched recently are read first, and what was read is cached", deadline)}
+		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not searched lately are read first, "+
+			"and what was read is kept", deadline)}
 	}
 	return err
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {
-	s.from.Hidden = s.searcher.deps.Store.Hidden()
-	engine := "index"
-	attempt, ranked, err := s.searchIndex(ctx)
-	if errors.Is(err, postings.ErrUnsupported) {
-		engine = "sql"
-		attempt = s.newAttempt(nil)
-		ranked, err = attempt.searchSQL(ctx)
-	}
+	asked := *s
+	r, err := s.execute(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.searcher.searches.WithLabelValues(engine).Inc()
-	page := &Page{Total: attempt.cursor.Total}
+	s.searcher.pages.Inc()
+	page := &Page{Total: s.cursor.Total}
 	if page.Total == 0 {
 		return page, nil
 	}
-	if err := attempt.render(ctx, page, ranked); err != nil {
+	inner, err := s.innerHits(r)
+	if err != nil {
 		return nil, err
 	}
-	page.Next, err = attempt.nextCursor(ranked, s.cursor.Stats)
-	return page, err
-}
-
-// render adds the documents of a page, filtered and with inner hits.
-func (s *Search) render(ctx context.Context, page *Page, ranked *resultPage) error {
-	inner, err := s.innerHits(ctx, ranked)
-	if err != nil {
-		return err
-	}
-	for i, d := range ranked.documents {
+	for i, d := range r.documents {
 		if d.JSON == nil {
-			continue // deleted since it was ranked
+			continue // withdrawn since it was ranked
 		}
-		page.ProfileIDs = append(page.ProfileIDs, d.ProfileID)
-		page.Identifiers = append(page.Identifiers, d.Identifiers...)
-		result, err := sourceFilter(s.source).apply(d.JSON)
+		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
+		shown, err := sourceFilter(s.source).apply(d.JSON)
 		if err != nil {
-			return fmt.Errorf("search: filter document: %w", err)
+			return nil, fmt.Errorf("search: filter document: %w", err)
 		}
 		if inner != nil {
-			result = append(append(append(result[:len(result)-1:len(result)-1], ','), inner[i]...), '}')
+			shown = append(append(append(shown[:len(shown)-1:len(shown)-1], ','), inner[i]...), '}')
 		}
-		page.Results = append(page.Results, result)
+		page.Results = append(page.Results, shown)
 	}
-	return nil
-}
-
-// nextCursor returns the cursor of the next page, empty after the last one. stats are those of the request's cursor.
-func (s *Search) nextCursor(ranked *resultPage, stats *planner.Stats) (string, error) {
-	next := s.cursor
-	switch {
-	case s.request.Size == 0 && s.first: // The next page is the first with hits.
+	switch next := s.cursor; {
+	case s.request.Size == 0 && s.first: // the whole walk follows
 		next.Stats, next.Expansions, next.Begin = nil, nil, true
+		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
 	case s.request.Size == 0:
-		return s.request.Cursor, nil
-	case ranked.more:
-		if !s.first { // All pages have the statistics of the first one.
-			next.Stats = stats
+		page.Next = s.request.Cursor // as many follow as before
+	case r.more:
+		if !s.first { // that of the walk
+			next.Stats = asked.cursor.Stats
 		}
-		next.After = ranked.hits[len(ranked.hits)-1]
-	default:
-		return "", nil
+		next.After = r.places[len(r.places)-1]
+		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
+		if errors.Is(err, cursor.ErrTooLarge) {
+			return nil, &TooExpensiveError{"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields"}
+		}
 	}
-	text, err := cursor.Encode(next, s.searcher.deps.Key)
-	switch {
-	case errors.Is(err, cursor.ErrTooLarge):
-		return "", &TooExpensiveError{"the fuzzy words and prefixes of the query expand to more words than a cursor " +
-			"can hold: lower max_expansions, or name fewer fields"}
-	case err != nil:
-		return "", fmt.Errorf("search: encode cursor: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("search: encode cursor: %w", err)
 	}
-	return text, nil
+	return page, nil
 }
 
-// CountsAddresses reports whether the request returns a total alone and names a field of e-mail addresses. Such calls
-// are rate limited, since they would reveal addresses without a charge (rulings.md, Search).
+// CountsAddresses reports whether the answer is a total alone of a query that looks at e-mail addresses: calls of that
+// kind are limited, since they read addresses out of the index for nothing (rulings.md, Search).
 func (s *Search) CountsAddresses() bool { return s.request.Size == 0 && s.addresses }

@@ -53,6 +53,7 @@ func problemOf(op *operation, err error) *problem {
 	var query *clause.Error
 	var tooExpensive *search.TooExpensiveError
 	var overloaded *search.OverloadedError
+	var unavailable *search.Unavailable
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -66,6 +67,8 @@ func problemOf(op *operation, err error) *problem {
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
 			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow the query", overloaded, retryAfter),
 		}
+	case errors.As(err, &unavailable):
+		return &problem{status: op.unavailable, retryAfter: retryAfter, cause: err, detail: unavailable.Reason}
 	case errors.Is(err, errFull):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,

@@ -89,38 +89,7 @@ type Phrase struct {
 	Slop       int
 	PrefixLast bool
 	Expansions int
-	// Found has the frequencies of a phrase with slop that repeats a word, once they are known. SQL cannot count them.
-	Found *Frequencies
 }
-
-// Repeats reports whether a term is at two positions.
-func (p Phrase) Repeats() bool {
-	seen := make(map[string]bool)
-	for _, position := range p.Terms {
-		for _, t := range position {
-			if seen[t] {
-				return true
-			}
-			seen[t] = true
-		}
-	}
-	return false
-}
-
-// Frequencies are the frequencies of a phrase by document: a person's hash, or the NestedDocID of a nested document.
-// Documents without the phrase have no entry.
-type Frequencies struct {
-	Keys   []uint64
-	Values []float64
-}
-
-// NestedDocID returns the ID of the nested document with a number, counted from 1, of the person with a hash.
-func NestedDocID(hash uint64, number int) uint64 {
-	return hash + uint64(number)*NestedDocStride //nolint:gosec // small, and never negative
-}
-
-// NestedDocStride is the distance between the IDs of adjacent nested documents.
-const NestedDocStride uint64 = 0x9E3779B97F4A7C15
 
 // Combined matches documents in which any of several text fields has a term, scored by BM25F: as if the fields were
 // one, each repeated by its weight (CombinedFieldQuery).

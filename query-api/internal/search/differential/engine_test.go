@@ -40,24 +40,6 @@ type engine struct {
 	paged    bool
 }
 
-// engines are the two ways to rank: by the in-memory index, which leaves some queries to SQL, and by SQL only.
-type engines [2]*engine
-
-func newEngines(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) engines {
-	t.Helper()
-	sqlOnly := cfg
-	sqlOnly.IndexBytes = -1
-	return engines{newEngineWith(t, conn, now, cfg), newEngineWith(t, conn, now, sqlOnly)}
-}
-
-// forQuery returns the engine of a random query. Both get all kinds of queries.
-func (w engines) forQuery(number int) *engine { return w[number/3%len(w)] }
-
-// largeSinglePart returns the configuration that treats a small single part as a large one.
-func largeSinglePart() search.Config {
-	return search.Config{Timeout: waitTimeout, SeparateCountMinHits: 1, MinScoreMinHits: 1, SampleRate: 4}
-}
-
 func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	t.Helper()
 	return newEngineWith(t, conn, now, search.Config{Timeout: waitTimeout})

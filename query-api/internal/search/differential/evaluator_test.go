@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/evaluatortest"
 	"muster/query-api/internal/search/planner"
@@ -64,8 +63,7 @@ func TestSearch_EqualsEvaluator(t *testing.T) {
 	docs := documents(t, conn)
 	reference := collection(t, docs)
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	both := newEngines(t, conn, func() time.Time { return now }, search.Config{Timeout: waitTimeout})
-	var muster *engine
+	muster := newEngine(t, conn, func() time.Time { return now })
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 11, Allowed: allowed()})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "evaluator")
@@ -87,12 +85,10 @@ func TestSearch_EqualsEvaluator(t *testing.T) {
 	}
 	refusals := 0
 	for i := range queries {
-		if i == queries/2 { // the rest as in a large single part
+		if i == queries/2 { // the rest in one part
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			both = newEngines(t, conn, func() time.Time { return now }, largeSinglePart())
 		}
 		q := g.Next()
-		muster = both.forQuery(q.Number)
 		muster.paged = q.Number%10 == 0
 		total, refused, err := compare(q.Body, q.TotalsOnly)
 		if refused != nil {

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,37 +9,15 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// compiler turns nodes into SQL expressions. Equal values share a parameter,
-// so that equal expressions are equal texts and computed once.
+// compiler turns leaves into SQL conditions. Equal values share a parameter, so that equal expressions are equal texts.
 type compiler struct {
 	params map[string]string   // name -> value as ClickHouse reads it
 	names  map[string]string   // type and value -> name
 	tables map[string][]string // long lists, by the names of their tables
-	stats  *Stats
-	direct bool                   // the indexes answer in place of columns
-	flags  []string               // what they answer for scores alone
-	blends map[int][]algebra.Term // the terms of each blend of the query
-	norms  []string               // parts of scores that all terms of a field share
-	kept   map[string]string      // condition that an element matches -> list of the matching ones that scores are made of
 }
 
-// scoring makes a compiler for queries whose scores are wanted.
-func scoring(stats *Stats, nodes ...algebra.Node) *compiler {
-	c := newCompiler(stats)
-	c.blends = make(map[int][]algebra.Term)
-	for _, n := range nodes {
-		algebra.Walk(n, func(n algebra.Node) {
-			if t, ok := n.(algebra.Term); ok && t.Blend != 0 {
-				c.blends[t.Blend] = append(c.blends[t.Blend], t)
-			}
-		})
-	}
-	return c
-}
-
-func newCompiler(stats *Stats) *compiler {
-	return &compiler{params: make(map[string]string), tables: make(map[string][]string), names: make(map[string]string),
-		kept: make(map[string]string), stats: stats}
+func newCompiler() *compiler {
+	return &compiler{params: make(map[string]string), tables: make(map[string][]string), names: make(map[string]string)}
 }
 
 func (c *compiler) param(kind, value string) string {
@@ -88,17 +65,6 @@ func (c *compiler) table(list []string) string {
 
 func (c *compiler) int(n int64) string { return c.param("Int64", strconv.FormatInt(n, 10)) }
 
-func (c *compiler) ints(list []string) string {
-	if len(list) > maxListed {
-		return "(SELECT groupArray(toInt64(v)) FROM " + c.table(list) + ")"
-	}
-	return c.param("Array(Int64)", "["+strings.Join(list, ",")+"]")
-}
-
-func (c *compiler) float(x float64) string {
-	return c.param("Float64", strconv.FormatFloat(x, 'g', -1, 64))
-}
-
 // escapeParameter writes a string as the value of a String parameter, which
 // the server reads in the escaping of its tab-separated format.
 func escapeParameter(s string) string {
@@ -135,12 +101,9 @@ type scope struct {
 
 func (s *scope) nested() bool { return s.path != "" }
 
-// identity is the column of _id, the same for a person and her elements.
-const identity = "profile_id"
-
 // column is a column in a scope.
 func (s *scope) column(name string) string {
-	if !s.nested() || name == identity {
+	if !s.nested() {
 		return name
 	}
 	if !slices.Contains(s.used, name) {
@@ -152,44 +115,22 @@ func (s *scope) column(name string) string {
 // elementName is a lambda's parameter.
 func elementName(name string) string { return "e_" + strings.ReplaceAll(name, " ", "_") }
 
-// lambda writes a higher-order function over the elements of the scope.
-func (s *scope) lambda(function, body string) string {
-	if len(s.used) == 0 {
+// numbered is the list of pairs of the number of an element and a value of it, of those for which a condition on the
+// pair x holds.
+func (s *scope) numbered(value, condition string) string {
+	if len(s.used) == 0 { // to go over the elements
 		for _, f := range readmodel.SearchFields() {
 			if f.Nested == s.path {
-				s.used = append(s.used, f.Column) // only to go over the elements
+				s.used = append(s.used, f.Column)
 				break
 			}
 		}
 	}
-	lists := make([]string, len(s.used))
-	for i, u := range s.used {
-		lists[i] = listOf(u)
+	names, lists := []string{"i"}, []string{"arrayEnumerate(" + s.used[0] + ")"}
+	for _, u := range s.used {
+		names, lists = append(names, elementName(u)), append(lists, u)
 	}
-	return s.over(function, body, lists)
-}
-
-// over writes a higher-order function over lists of the scope's values.
-func (s *scope) over(function, body string, lists []string) string {
-	names := make([]string, len(s.used))
-	for i, u := range s.used {
-		names[i] = elementName(u)
-	}
-	return function + "((" + strings.Join(names, ", ") + ") -> " + body + ", " + strings.Join(lists, ", ") + ")"
-}
-
-// chosen are the values that a column has in the elements for which a condition of the scope holds.
-func (s *scope) chosen(condition, column string) string {
-	used := append([]string{column}, slices.DeleteFunc(slices.Clone(s.used), func(u string) bool { return u == column })...)
-	return (&scope{path: s.path, used: used}).lambda("arrayFilter", condition)
-}
-
-// listOf is the list of a column's values, one an element.
-func listOf(column string) string {
-	if of, ok := strings.CutPrefix(column, placesPrefix); ok {
-		return "arrayMap(i -> profile_hash + i * " + strconv.FormatUint(algebra.NestedDocStride, 10) + ", arrayEnumerate(" + of + "))"
-	}
-	return column
+	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
 }
 
 // many says that in the scope the field has a list of values.
@@ -253,72 +194,48 @@ func fold(parts []string, operator, none string) string {
 	return "(" + strings.Join(parts, " "+operator+" ") + ")"
 }
 
-func not(e string) string {
-	switch e {
-	case yes:
-		return no
-	case no:
-		return yes
-	}
-	return "NOT " + e
-}
-
-// match is the condition under which a node matches.
+// match is the condition under which a leaf matches.
 func (c *compiler) match(n algebra.Node, s *scope) string {
 	switch n := n.(type) {
-	case algebra.All:
-		return yes
-	case algebra.None:
-		return no
 	case algebra.Term:
-		if n.Absent {
-			return no
-		}
 		return c.term(n.Field, n.Text, s)
 	case algebra.Set:
 		return c.set(n, s)
 	case algebra.Phrase:
 		return c.phrase(n, s)
-	case algebra.Combined:
-		return c.combined(n, s)
 	case algebra.Range:
 		return c.inRange(n, s)
 	case algebra.Pattern:
 		return c.pattern(n, s)
 	case algebra.Exists:
 		return c.exists(n.Field, s)
-	case algebra.Bool:
-		return c.boolean(n, s)
-	case algebra.DisMax:
-		list := make([]string, len(n.Nodes))
-		for i, m := range n.Nodes {
-			list[i] = c.match(m, s)
-		}
-		return or(list...)
-	case algebra.Boost:
-		return c.match(n.Node, s)
-	case algebra.Constant:
-		return c.match(n.Node, s)
-	case algebra.Nested:
-		inner := &scope{path: n.Path}
-		m := c.match(n.Node, inner)
-		if m == no {
-			return no
-		}
-		return "(" + and(c.necessary(n.Node, s), c.matching(inner, m)) + ")"
-	case algebra.Function:
-		m := c.match(n.Node, s)
-		if n.MinScore != nil && m != no {
-			m = and(m, c.score(n, s)+" >= "+c.float(*n.MinScore))
-		}
-		return m
 	}
 	return no
 }
 
+// necessary is a condition on the row, answered by an index, that holds wherever an element matches a leaf: what finds
+// the candidates. It is yes if there is none.
+func (c *compiler) necessary(n algebra.Node, root *scope) string {
+	switch n := n.(type) {
+	case algebra.Term:
+		if HasDictionary(n.Field) {
+			return c.term(n.Field, n.Text, root)
+		}
+	case algebra.Phrase:
+		if n.Field.Indexed {
+			return c.words(n, root)
+		}
+	case algebra.Set:
+		if HasDictionary(n.Field) {
+			return c.set(n, root)
+		}
+	}
+	return yes
+}
+
 func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	switch {
-	case c.stats.absent(f, text), f.IsText() && text == "": // "" stands for a text without words
+	case f.IsText() && text == "": // "" stands for a text without words
 		return no
 	case f.IsText():
 		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"
@@ -345,6 +262,12 @@ const MaxAlternatives = 8
 func (c *compiler) set(n algebra.Set, s *scope) string {
 	f := n.Field
 	switch {
+	case f.Identity:
+		hashes := make([]string, len(n.Values))
+		for i, id := range n.Values {
+			hashes[i] = strconv.FormatUint(readmodel.ProfileHash(id), 10)
+		}
+		return "(profile_hash IN " + c.listed(hashes, "UInt64") + " AND profile_id IN " + c.listed(n.Values, "String") + ")"
 	case f.Type == readmodel.SearchBoolean:
 		list := make([]string, len(n.Values))
 		for i, v := range n.Values {
@@ -353,12 +276,6 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 		return or(list...)
 	case len(n.Values) == 1 && f.IsString():
 		return c.term(f, n.Values[0], s)
-	case f.IsString() && len(n.Values) <= maxSought && slices.ContainsFunc(n.Values, func(v string) bool { return c.stats.absent(f, v) }):
-		n.Values = slices.DeleteFunc(slices.Clone(n.Values), func(v string) bool { return c.stats.absent(f, v) })
-		if len(n.Values) == 0 {
-			return no
-		}
-		return c.set(n, s)
 	case f.IsText():
 		return "hasAny(" + s.tokens(f) + ", " + c.strs(n.Values) + ")"
 	case f.IsString() && s.many(f):
@@ -372,14 +289,8 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 			return or(list...)
 		}
 		return "(" + f.Column + " IN " + c.listed(n.Values, "String") + ")"
-	case f.IsString():
-		return "has(" + c.strs(n.Values) + ", " + s.column(f.Column) + ")"
-	case !s.nested() && f.Nested == "":
-		return "(" + f.Column + " IN " + c.listed(n.Values, "Int64") + ")"
-	case s.many(f):
-		return "hasAny(" + f.Column + ", " + c.ints(n.Values) + ")"
 	}
-	return "has(" + c.ints(n.Values) + ", " + s.column(f.Column) + ")"
+	return "has(" + c.strs(n.Values) + ", " + s.column(f.Column) + ")"
 }
 
 // listed is what stands behind IN: a set, which is looked up rather than gone through.
@@ -387,8 +298,8 @@ func (c *compiler) listed(list []string, kind string) string {
 	switch {
 	case beyondParameter(list):
 		return "(SELECT CAST(v, '" + kind + "') FROM " + c.table(list) + ")"
-	case kind == "Int64":
-		return c.ints(list)
+	case kind != "String":
+		return c.param("Array("+kind+")", "["+strings.Join(list, ",")+"]")
 	}
 	return c.strs(list)
 }
@@ -404,22 +315,9 @@ func (s *scope) any(f algebra.Field, cond func(v string) string) string {
 	return cond(s.column(f.Column))
 }
 
+// inRange is the condition that a string is in a range. Ranges of numbers are no leaves.
 func (c *compiler) inRange(n algebra.Range, s *scope) string {
 	f := n.Field
-	if !f.IsString() {
-		return s.any(f, func(v string) string {
-			var least string
-			if n.Min > readmodel.SearchMissing+1 {
-				least = v + " >= " + c.int(n.Min)
-			} else {
-				least = v + " > -9223372036854775808"
-			}
-			if n.Max == math.MaxInt64 {
-				return "(" + least + ")"
-			}
-			return "(" + least + " AND " + v + " <= " + c.int(n.Max) + ")"
-		})
-	}
 	return s.any(f, func(v string) string {
 		conditions := []string{v + " != ''"}
 		if b := n.Lower; b != nil {
@@ -467,8 +365,6 @@ func (c *compiler) exists(f algebra.Field, s *scope) string {
 		return "notEmpty(" + f.Column + ")"
 	case f.Type == readmodel.SearchBoolean:
 		return "(" + s.column(f.Column) + " < 2)" // elements have it always
-	case f.IsString():
-		return s.any(f, func(v string) string { return "(" + v + " != '')" })
 	}
-	return s.any(f, func(v string) string { return "(" + v + " != -9223372036854775808)" })
+	return s.any(f, func(v string) string { return "(" + v + " != '')" })
 }

@@ -60,7 +60,7 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 // NearTerms selects the terms that a fuzzy one may become, and some more: a
 // swap of neighbours counts twice here.
 func NearTerms(n algebra.Fuzzy) Dictionary {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	length := utf8.RuneCountInString(n.Text)
 	conditions := []string{
 		"(lengthUTF8(v) BETWEEN " + c.int(int64(length-n.Edits)) + " AND " + c.int(int64(length+n.Edits)) + ")",
@@ -79,13 +79,13 @@ func NearTerms(n algebra.Fuzzy) Dictionary {
 
 // PrefixTerms selects the terms that begin with a text.
 func PrefixTerms(f algebra.Field, prefix string) Dictionary {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	return c.dictionary(f, "startsWith(v, "+c.str(prefix)+")", 0)
 }
 
 // PatternTerms selects at most limit of the terms that a pattern matches.
 func PatternTerms(n algebra.Pattern, limit int) Dictionary {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	return c.dictionary(n.Field, c.fits(n, "v"), limit)
 }
 
@@ -93,7 +93,7 @@ func PatternTerms(n algebra.Pattern, limit int) Dictionary {
 // Its rows are the index of a pattern and a term. One statement reads the dictionary of each field once: statements cost
 // more than terms where people are few.
 func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	byField := make(map[string][]int)
 	for i, p := range patterns {
 		byField[p.Field.Name()] = append(byField[p.Field.Name()], i)
@@ -126,8 +126,8 @@ func (d Dictionary) Key() []string {
 
 // LivingStatement counts the people with each of some terms, but for the hidden ones; its
 // only row is the list of counts.
-func LivingStatement(f algebra.Field, terms []string, from People) Statement {
-	c := newCompiler(&Stats{})
+func LivingStatement(f algebra.Field, terms []string, hidden []uint64) Statement {
+	c := newCompiler()
 	s := &scope{}
 	conditions := make([]string, len(terms))
 	counts := make([]string, len(terms))
@@ -136,7 +136,7 @@ func LivingStatement(f algebra.Field, terms []string, from People) Statement {
 		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
 	}
 	return Statement{
-		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) + " AND " + from.living(),
+		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) + " AND " + living(hidden),
 		Parameters: c.params, Tables: c.tables,
 	}
 }

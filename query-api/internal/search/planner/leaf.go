@@ -21,7 +21,7 @@ func (l Leaf) Key() string {
 	if t, ok := l.Node.(algebra.Term); ok { // nearly all are
 		return l.Path + "\x00" + termKey(t.Field, t.Text)
 	}
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	var b strings.Builder
 	add := func(part string) { // after its length: a part may have any characters
 		b.WriteString(strconv.Itoa(len(part)))
@@ -30,6 +30,9 @@ func (l Leaf) Key() string {
 	}
 	add(l.Path)
 	add(c.leaf(l, 0))
+	if p, ok := l.Node.(algebra.Phrase); ok {
+		add(strconv.Itoa(p.Slop)) // not in the condition
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.params)) {
 		add(c.params[name])
 	}
@@ -46,29 +49,32 @@ func (l Leaf) Key() string {
 // 1 where that says nothing; how many elements have it beyond the first, of nested fields asked of people; and all rows of
 // the part, by their offsets, of which that is so, as groupBitmapState has them.
 func LeafStatement(leaves []Leaf, parts []string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	names := c.strs(parts)
 	var selects []string
 	read := false
-	words := make(map[string][]int)    // the leaves that are words of a text, by the text
+	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
 	patterns := make(map[string][]int) // the leaves that are patterns, by the path
 	for i, l := range leaves {
 		if _, ok := l.Node.(algebra.Pattern); ok {
 			patterns[l.Path] = append(patterns[l.Path], i)
 			continue
 		}
-		if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() {
-			key := l.Path + "\x00" + t.Field.Name()
-			words[key] = append(words[key], i)
+		if t, ok := l.Node.(algebra.Term); ok {
+			key := l.Path
+			if key != "" || !HasDictionary(t.Field) { // columns are read: those of other fields only for their own terms
+				key += "\x00" + t.Field.Name()
+			}
+			terms[key] = append(terms[key], i)
 			continue
 		}
 		selects = append(selects, c.leaf(l, i))
 		_, phrase := l.Node.(algebra.Phrase)
 		read = read || phrase
 	}
-	for _, key := range slices.Sorted(maps.Keys(words)) {
-		if list := words[key]; len(list) > 1 {
-			selects = append(selects, c.wordsOf(leaves, list))
+	for _, key := range slices.Sorted(maps.Keys(terms)) {
+		if list := terms[key]; len(list) > 1 {
+			selects = append(selects, c.termsOf(leaves, list))
 		} else {
 			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
 		}
@@ -80,8 +86,10 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
 }
 
-// wordsOf reads several words of one text: how often each is there stands in columns that are read once.
-func (c *compiler) wordsOf(leaves []Leaf, numbers []int) string {
+// termsOf reads several terms in one select: planning a select of a wide table takes longer than finding a term where
+// people are few, and the columns that say how often the words of a text are there are read once. The terms
+// are asked of people and have indexes, or are of one field.
+func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	var pairs, conditions []string
 	for _, i := range numbers {
@@ -93,8 +101,11 @@ func (c *compiler) wordsOf(leaves []Leaf, numbers []int) string {
 		}
 		frequency, spread := c.frequencies(n, inner)
 		value := "toFloat64(" + frequency + ")"
-		if !inner.nested() {
+		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatement
+		case !inner.nested():
 			value = "if(" + condition + ", " + value + ", 0.)"
+		case !t.Field.IsText():
+			value = "toFloat64(" + c.match(n, inner) + ")"
 		}
 		pairs = append(pairs, "(toUInt16("+strconv.Itoa(i)+"), "+value+", toUInt32("+spread+"))")
 	}
@@ -160,19 +171,6 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		") GROUP BY part, element, frequency"
 }
 
-// numbered is the list of pairs of the number of an element and a value of it, of those for which a condition on the pair x
-// holds.
-func (s *scope) numbered(value, condition string) string {
-	if len(s.used) == 0 {
-		s.lambda("", "") // to go over the elements
-	}
-	names, lists := []string{"i"}, []string{"arrayEnumerate(" + listOf(s.used[0]) + ")"}
-	for _, u := range s.used {
-		names, lists = append(names, elementName(u)), append(lists, listOf(u))
-	}
-	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
-}
-
 // frequencies are how often a leaf is there where it matches, and in how many elements beyond the first.
 func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread string) {
 	frequency, spread = yes, no
@@ -208,21 +206,6 @@ func (*compiler) boolean01(term string) string {
 	return no
 }
 
-// ActivePartsStatement lists the parts that this node holds, none on a cluster, where they are spread: of the table, of that
-// of newer versions and of that of documents. Its rows are the table, the name, what tells a part from any other that there ever was, and the number of
-// rows.
-func ActivePartsStatement() Statement {
-	return Statement{SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows FROM system.parts WHERE active AND database = currentDatabase() AND table IN ('" +
-		PeopleTable + "', '" + SeenTable + "', '" + DocumentsTable + "')", OneThread: true}
-}
-
-// The tables of ActivePartsStatement.
-const (
-	PeopleTable    = table
-	SeenTable      = "seen_versions"
-	DocumentsTable = "network_people"
-)
-
 // PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the record was
 // withdrawn.
 func PeopleStatement(part string) Statement {
@@ -235,18 +218,53 @@ func IdentitiesStatement(part string) Statement {
 	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))", part)
 }
 
-// NumbersStatement reads a column of numbers or dates of a part in its order: offset and value, of nested fields a row an element.
-func NumbersStatement(f algebra.Field, part string) Statement {
+// ValuesStatement reads a column of a part in its order. Its rows are the offset and the value, a String for a text and
+// else an Int64; of nested fields there is a row an element.
+func ValuesStatement(f algebra.Field, part string) Statement {
+	value := f.Column
 	if f.Nested != "" {
-		return ofPart("toUInt32(_part_offset), arrayJoin("+f.Column+")", part)
+		value = "arrayJoin(" + value + ")"
 	}
-	return ofPart("toUInt32(_part_offset), "+f.Column, part)
+	if !f.IsString() {
+		value = "toInt64(" + value + ")"
+	}
+	return ofPart("toUInt32(_part_offset), "+value, part)
+}
+
+// SharedStatement reads the profile ids of those people of a part who have one of some hashes. Its rows are offset and
+// profile_id.
+func SharedStatement(hashes []uint64, part string) Statement {
+	c := newCompiler()
+	list := make([]string, len(hashes))
+	for i, h := range hashes {
+		list[i] = strconv.FormatUint(h, 10)
+	}
+	return Statement{
+		SQL: "SELECT toUInt32(_part_offset), profile_id FROM " + table + " WHERE _part = " + c.str(part) +
+			" AND profile_hash IN " + c.param("Array(UInt64)", "["+strings.Join(list, ",")+"]"),
+		Parameters: c.params,
+	}
+}
+
+// PhraseStatement reads the tokens of those who have the words of a phrase, in some parts. Its rows are a part, the
+// offset, and a list of tokens for each element, or one list if the field is not nested.
+func PhraseStatement(n algebra.Phrase, parts []string) Statement {
+	c := newCompiler()
+	tokens := n.Field.Tokens()
+	if n.Field.Nested == "" {
+		tokens = "[" + tokens + "]"
+	}
+	return Statement{
+		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
+			" AND " + c.candidates(n, &scope{}),
+		Parameters: c.params, Tables: c.tables,
+	}
 }
 
 // FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and updated_at
 // as it is by that version.
 func FreshenedStatement(part string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(part) +
 		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
 }
@@ -255,7 +273,7 @@ func FreshenedStatement(part string) Statement {
 func ReadsUpdatedAt(f algebra.Field) bool { return f.Path == updatedAt }
 
 func ofPart(columns, part string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part), Parameters: c.params, OneThread: true}
 }
 
@@ -268,7 +286,7 @@ type Text struct {
 // LengthsStatement reads how many words texts have in some parts. Its rows are the number of a text, a part, the number of an
 // element, 0 for the person, a length above 0, and the rows of the part of which that is so.
 func LengthsStatement(texts []Text, parts []string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	names := c.strs(parts)
 	selects := make([]string, len(texts))
 	for i, t := range texts {
@@ -289,7 +307,7 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 // ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a number above
 // 0, and the rows of the part that have so many.
 func ElementsStatement(path string, parts []string) Statement {
-	c := newCompiler(&Stats{})
+	c := newCompiler()
 	column := ""
 	for _, f := range readmodel.SearchFields() {
 		if f.Nested == path {

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,13 +22,11 @@ type Stats struct {
 	// Absent are the terms that nobody had when the first page was asked for. They are left out of what is asked
 	// then, so that all pages find the same people.
 	Absent map[string]bool `json:"a,omitempty"`
-	// Bits is how many bits the number of anybody's repeats of a term takes; not there when it is not known.
-	Bits map[string]int64 `json:"b,omitempty"`
 }
 
 // NewStats returns statistics of nothing.
 func NewStats() *Stats {
-	return &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64), Absent: make(map[string]bool), Bits: make(map[string]int64)}
+	return &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64), Absent: make(map[string]bool)}
 }
 
 // Clone returns a copy that can be written to.
@@ -38,7 +35,6 @@ func (s *Stats) Clone() *Stats {
 	maps.Copy(c.Fields, s.Fields)
 	maps.Copy(c.Terms, s.Terms)
 	maps.Copy(c.Absent, s.Absent)
-	maps.Copy(c.Bits, s.Bits)
 	return c
 }
 
@@ -228,28 +224,6 @@ func fieldCounts(f algebra.Field) (documents, terms string) {
 	return "countIf(arrayExists(v -> v != '', " + f.Column + ")) + " + elements, "sum(arrayUniq(" + f.Column + ") - has(" + f.Column + ", '')) + " + elements
 }
 
-// termCounts are the condition under which a person has a term, and the number
-// of documents that have it: the person, and her elements.
-func (c *compiler) termCounts(t algebra.Term) (condition, count string) {
-	root := &scope{}
-	f := t.Field
-	condition = c.term(f, t.Text, root)
-	switch {
-	case f.Nested == "":
-		return condition, "countIf(" + condition + ")"
-	case f.IsText():
-		// The person, one element, and those beyond the first.
-		return condition, "2 * countIf(" + condition + ") + sum(countEqual(" + f.Spread() + ", " + c.str(t.Text) + "))"
-	case f.Type == readmodel.SearchBoolean:
-		value := no
-		if t.Text == "T" {
-			value = yes
-		}
-		return condition, "countIf(" + condition + ") + sum(countEqual(" + f.Column + ", " + value + "))"
-	}
-	return condition, "countIf(" + condition + ") + sumIf(countEqual(" + f.Column + ", " + c.str(t.Text) + "), " + condition + ")"
-}
-
 // Statement is SQL with its parameters.
 type Statement struct {
 	SQL        string
@@ -262,77 +236,11 @@ type Statement struct {
 	// confuses the two (its error 10), and where a phrase has the tokens read in any
 	// case it takes twice as long.
 	TokensRead bool
-	// Eager: the server need not choose the rows for which it evaluates a part.
-	Eager bool
-	// Staged: the conditions of an inner statement are answered by indexes, and those of the outer ones must not join them.
-	Staged bool
 	// OneThread: further threads would only be in the way, of other statements or of
 	// reading a few rows from the beginning of the table.
 	OneThread bool
-}
-
-// ScoresDecide says that who matches depends on scores, whatever the order.
-func ScoresDecide(n algebra.Node) bool {
-	found := false
-	algebra.Walk(n, func(n algebra.Node) {
-		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
-			found = true
-		}
-	})
-	return found
-}
-
-// Scores says that a page needs scores: for its order, for that of inner hits, or for the elements that a sort key
-// takes.
-func Scores(n algebra.Node, sorts []Sort) bool {
-	found := Scored(sorts) || slices.ContainsFunc(SortFilters(sorts), ScoresDecide)
-	algebra.Walk(n, func(n algebra.Node) {
-		if m, ok := n.(algebra.Nested); ok && m.InnerHits.Scored() {
-			found = true
-		}
-	})
-	return found
-}
-
-// CountStatement counts the people who match. Its only row has the total and an
-// empty list. Where scores decide who matches stats are those that
-// TermStatement counted.
-func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
-	c := scoring(stats, n)
-	condition := c.match(n, &scope{})
-	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE " + condition + " AND " + from.living()
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(n, stats), Eager: eager(n, nil, stats)}
-}
-
-// TermStatement counts the documents with each term that scores need, but for
-// the known and the absent ones, and, with total, the people who match. Its only row has the
-// total, 0 without, and the list of counts, in the order of the returned keys.
-// It is empty when every term is known.
-func TermStatement(n algebra.Node, filters []algebra.Node, total bool, from People, stats *Stats, known func(key string) bool) (Statement, []string) {
-	w := want(n, filters, stats)
-	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(w.terms)), func(key string) bool { return stats.Absent[key] || known(key) })
-	if len(keys) == 0 {
-		return Statement{}, nil
-	}
-	c := newCompiler(&Stats{Absent: stats.Absent})
-	condition, matching := no, "0"
-	if total {
-		condition = c.match(n, &scope{})
-		matching = "countIf(" + condition + ")"
-	}
-	counts := make([]string, len(keys))
-	found := []string{condition} // joined at once: the server reads brackets in brackets to a depth only
-	for i, key := range keys {
-		has, count := c.termCounts(w.terms[key])
-		found = append(found, has)
-		counts[i] = "toInt64(" + count + ")"
-	}
-	where := or(found...)
-	if where == condition && total {
-		matching = "count()"
-	}
-	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE %s AND %s", matching, strings.Join(counts, ", "), from.source(), where, from.living())
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: total && readsTokens(n, stats), Eager: !total || eager(n, nil, stats)}, keys
+	// SkipUnavailable: replicas that do not answer are left out.
+	SkipUnavailable bool
 }
 
 // FieldCount is a statement that counts fields. Its only row is a list of pairs in the order of Names.
@@ -362,17 +270,3 @@ func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known
 
 // table is where search reads.
 const table = "search_people"
-
-// UnknownStats stands in for what was not counted: every term in one of two
-// documents.
-func UnknownStats(n algebra.Node, filters []algebra.Node) *Stats {
-	s := NewStats()
-	w := want(n, filters, s)
-	for name := range w.fields {
-		s.Fields[name] = FieldStats{Documents: 2, Terms: 2}
-	}
-	for key := range w.terms {
-		s.Terms[key] = 1
-	}
-	return s
-}

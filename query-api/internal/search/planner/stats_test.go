@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,53 +55,5 @@ func TestStatsOfBlends(t *testing.T) {
 		weight, average := stats.term(c.term, c.blend)
 		require.InDelta(t, c.weight, weight, 1e-12, name)
 		require.InDelta(t, c.average, average, 1e-12, name)
-	}
-}
-
-// The score of a part that need not match is zero where it does not: a sum or the best of parts that need not match by itself,
-// all else under the condition that it matches.
-func TestScoreIf(t *testing.T) {
-	number := func(column string) algebra.Node {
-		return algebra.Constant{Score: 2, Node: algebra.Range{Field: algebra.Field{SearchField: readmodel.SearchField{Path: column, Column: column, Type: readmodel.SearchLong}}}}
-	}
-	x, y := number("x"), number("y")
-	short := strings.NewReplacer("(x >= {p0:Int64} AND x <= {p0:Int64})", "X", "(y >= {p0:Int64} AND y <= {p0:Int64})", "Y", "{p1:Float64}", "2")
-	for name, c := range map[string]struct {
-		node algebra.Node
-		want string
-	}{
-		"parts of which one must match": {algebra.Bool{Should: []algebra.Node{x, y}, Minimum: 1}, "(if(X, 2, 0.) + if(Y, 2, 0.))"},
-		"parts of which two must":       {algebra.Bool{Should: []algebra.Node{x, y}, Minimum: 2}, "if((X AND Y), (if(X, 2, 0.) + if(Y, 2, 0.)), 0.)"},
-		"what must match":               {algebra.Bool{Must: []algebra.Node{x}, Should: []algebra.Node{y}}, "if(X, (2 + if(Y, 2, 0.)), 0.)"},
-		"what must match, and what may": {algebra.Bool{Must: []algebra.Node{x}, Filter: []algebra.Node{y}}, "if((X AND Y), 2, 0.)"},
-		"what must match, and what not": {algebra.Bool{Must: []algebra.Node{x}, MustNot: []algebra.Node{y}}, "if((X AND NOT Y), 2, 0.)"},
-		"what is filtered":              {algebra.Bool{Should: []algebra.Node{x}, Filter: []algebra.Node{y}}, "if(Y, if(X, 2, 0.), 0.)"},
-		"the best of some":              {algebra.DisMax{Nodes: []algebra.Node{x, y}}, "arrayMax([if(X, 2, 0.), if(Y, 2, 0.)])"},
-		"a number":                      {x, "if(X, 2, 0.)"},
-		"nobody":                        {algebra.None{}, "0."},
-		"everybody":                     {algebra.All{}, "1."},
-	} {
-		require.Equal(t, c.want, short.Replace(scoring(NewStats(), c.node).scoreIf(c.node, &scope{})), name)
-	}
-}
-
-func TestReadsUpdates(t *testing.T) {
-	field := func(path string) algebra.Field {
-		return algebra.Field{SearchField: readmodel.SearchField{Path: path, Type: readmodel.SearchDate}}
-	}
-	plain := algebra.Range{Field: field("profile.followers")}
-	for name, c := range map[string]struct {
-		node algebra.Node
-		sort []Sort
-		want bool
-	}{
-		"nothing":           {algebra.All{}, []Sort{{Field: field("profile.followers")}}, false},
-		"another range":     {plain, nil, false},
-		"a range":           {algebra.Bool{Filter: []algebra.Node{plain, algebra.Range{Field: field(updatedAt)}, plain}}, nil, true},
-		"values":            {algebra.Bool{Filter: []algebra.Node{algebra.Set{Field: field(updatedAt)}, plain}}, nil, true},
-		"a function":        {algebra.Function{Node: plain, Functions: []algebra.Factor{{Field: field(updatedAt)}, {Field: field("profile.followers")}}}, nil, true},
-		"what is sorted by": {plain, []Sort{{Field: field(updatedAt)}, {Field: field("profile.followers")}}, true},
-	} {
-		require.Equal(t, c.want, ReadsUpdates(c.node, c.sort), name)
 	}
 }

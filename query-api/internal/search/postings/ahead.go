@@ -28,7 +28,7 @@ func (x *Index) Begin(ahead Ahead) {
 		return
 	}
 	x.ahead = &ahead
-	x.next, x.running = &round{early: true, done: make(chan struct{})}, true
+	x.next, x.running = &round{done: make(chan struct{})}, true
 	x.working.Go(x.look)
 }
 

@@ -14,6 +14,10 @@ type boolOp struct {
 	should    []op
 	minimum   int
 	withScore []bool // of should: whether its scores are not 0
+	// ownMinimum states that minimums says how many of should a unit has to match, at least one, in place of minimum.
+	// A unit without the number does not match.
+	ownMinimum bool
+	minimums   column
 }
 
 func (b *boolOp) few() int {
@@ -21,7 +25,7 @@ func (b *boolOp) few() int {
 	for _, r := range b.required {
 		n = min(n, r.few())
 	}
-	if b.minimum > 0 {
+	if b.minimum > 0 || b.ownMinimum {
 		n = min(n, together(b.should))
 	}
 	return n
@@ -63,7 +67,7 @@ func (b *boolOp) always() (float64, bool) {
 func (b *boolOp) match(lo, hi int, out []uint64) {
 	if len(b.required) > 0 {
 		b.required[0].match(lo, hi, out)
-	} else if b.minimum > 0 {
+	} else if b.minimum > 0 || b.ownMinimum {
 		b.shouldMatch(lo, hi, out)
 	} else {
 		everyOp{}.match(lo, hi, out)
@@ -80,7 +84,7 @@ func (b *boolOp) match(lo, hi int, out []uint64) {
 			out[w] &= other[w]
 		}
 	}
-	if len(b.required) > 0 && b.minimum > 0 && !empty(out) {
+	if len(b.required) > 0 && (b.minimum > 0 || b.ownMinimum) && !empty(out) {
 		b.shouldMatch(lo, hi, other)
 		for w := range out {
 			out[w] &= other[w]
@@ -99,6 +103,10 @@ func (b *boolOp) match(lo, hi int, out []uint64) {
 
 // shouldMatch sets the bits of the units that enough of should match.
 func (b *boolOp) shouldMatch(lo, hi int, out []uint64) {
+	if b.ownMinimum {
+		b.ownMatch(lo, hi, out)
+		return
+	}
 	if b.minimum > len(b.should) {
 		clear(out)
 		return
@@ -158,6 +166,36 @@ func (b *boolOp) shouldMatch(lo, hi int, out []uint64) {
 				}
 			}
 			out[w] = more | equal
+		}
+	}
+}
+
+// ownMatch is shouldMatch with a minimum of each unit's own.
+func (b *boolOp) ownMatch(lo, hi int, out []uint64) {
+	clear(out)
+	other := b.takeBits(len(out))
+	defer b.giveBits(other)
+	counts := make([]int64, 64*len(out))
+	for _, s := range b.should {
+		if b.ended() {
+			return
+		}
+		s.match(lo, hi, other)
+		clip(lo, hi, other)
+		for w, word := range other {
+			for ; word != 0; word &= word - 1 {
+				counts[w<<6+bits.TrailingZeros64(word)]++
+			}
+		}
+	}
+	base := lo &^ 63
+	for unit := lo; unit < hi; unit++ {
+		n := counts[unit-base]
+		if n == 0 {
+			continue
+		}
+		if own := b.minimums.appendNumbers(nil, unit); len(own) == 1 && n >= own[0] {
+			out[(unit-base)>>6] |= 1 << (unit & 63)
 		}
 	}
 }

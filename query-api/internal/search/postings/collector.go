@@ -9,30 +9,124 @@ import (
 	"slices"
 	"strconv"
 
+	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/readmodel"
 )
 
-// rankKey is the value of a sort key so that less comes first.
-type rankKey struct{ missing, value uint64 }
-
-func (k rankKey) compare(other rankKey) int {
-	return cmp.Or(cmp.Compare(k.missing, other.missing), cmp.Compare(k.value, other.value))
+// rankKey is the value of a sort key so that less comes first. text is that of a text, which has no other value.
+type rankKey struct {
+	missing, value uint64
+	text           string
 }
 
-// candidate is somebody who may be on the page.
+// compareKeys compares values of a sort key.
+func compareKeys(s *planner.Sort, a, b *rankKey) int {
+	if by := cmp.Or(cmp.Compare(a.missing, b.missing), cmp.Compare(a.value, b.value)); by != 0 || !s.Field.IsString() {
+		return by
+	}
+	if s.Descending {
+		a, b = b, a
+	}
+	return cmp.Compare(a.text, b.text)
+}
+
+// candidate is a person who may be on the page.
 type candidate struct {
 	keys []rankKey
 	hash uint64
+	id   string // the profile id, if several people have the hash
+	// view is the index of the part, and row the person's in it.
+	view, row int
 }
 
-func (a *candidate) compare(b *candidate) int {
+// compare orders candidates: by the sort keys, the hash and the profile id.
+func (c *collector) compare(a, b *candidate) int {
+	return cmp.Or(c.compareHashes(a, b), cmp.Compare(a.id, b.id))
+}
+
+// compareHashes orders candidates by the sort keys and the hash.
+func (c *collector) compareHashes(a, b *candidate) int {
 	for i := range a.keys {
-		if by := a.keys[i].compare(b.keys[i]); by != 0 {
+		if by := compareKeys(&c.sorts[i], &a.keys[i], &b.keys[i]); by != 0 {
 			return by
 		}
 	}
 	return cmp.Compare(a.hash, b.hash)
+}
+
+// follows reports whether a candidate comes behind the last page. If that has no profile id, nobody else had the hash of
+// its last person, and all who have it now count as shown.
+func (c *collector) follows(a *candidate) bool {
+	if c.after == nil {
+		return true
+	}
+	by := c.compareHashes(a, c.after)
+	return by > 0 || by == 0 && c.after.id != "" && a.id > c.after.id
+}
+
+// sortKey reads the values of a sort key in one part. It is zero for scores.
+type sortKey struct {
+	column
+	filter op // says which elements count; nil: all
+	// found are the elements that filter matches, of the people of a window; bit 0 is the element base.
+	found []uint64
+	base  int
+}
+
+// find finds the elements that count, of the people from lo to before hi.
+func (k *sortKey) find(lo, hi int) {
+	if k.filter == nil {
+		return
+	}
+	first, last := int(k.elements.starts[lo]), int(k.elements.starts[hi])
+	k.base, k.found = first&^63, k.found[:0]
+	if first == last {
+		return
+	}
+	k.found = slices.Grow(k.found, span(first, last))[:span(first, last)]
+	k.filter.match(first, last, k.found)
+	clip(first, last, k.found)
+}
+
+// key returns the value of a person's sort key.
+func (k *sortKey) key(s *planner.Sort, row int) (key rankKey, ok bool) {
+	if k.elements == nil {
+		if k.texts != nil {
+			return rankKey{missing: 1, text: k.texts[row]}, k.texts[row] != ""
+		}
+		return numberKey(*s, k.numbers[row]), k.numbers[row] != readmodel.SearchMissing
+	}
+	var texts []string
+	var numbers []int64
+	first, last := k.bounds(row)
+	for unit := first; unit < last; unit++ {
+		if i := unit - k.base; k.filter != nil && k.found[i>>6]>>(i&63)&1 == 0 {
+			continue
+		}
+		switch {
+		case k.texts != nil:
+			if t := k.texts[unit]; t != "" {
+				texts = append(texts, t)
+			}
+		case k.numbers[unit] != readmodel.SearchMissing:
+			numbers = append(numbers, k.numbers[unit])
+		}
+	}
+	if s.Children != nil {
+		texts, numbers = texts[:min(len(texts), *s.Children)], numbers[:min(len(numbers), *s.Children)]
+	}
+	switch {
+	case len(texts) > 0 && s.Mode == algebra.ScoreMax:
+		return rankKey{missing: 1, text: slices.Max(texts)}, true
+	case len(texts) > 0:
+		return rankKey{missing: 1, text: slices.Min(texts)}, true
+	case len(numbers) > 0 && s.Double:
+		return ordered(*s, ofFloat(joined(s.Mode, floats(numbers)))), true
+	case len(numbers) > 0:
+		return ordered(*s, ofInt(joinedWhole(s.Mode, numbers))), true
+	}
+	return rankKey{}, false
 }
 
 // collector keeps the first people of a page.
@@ -48,7 +142,7 @@ type collector struct {
 	scores    []float64
 	matching  []uint64
 	hidden    []int
-	columns   []numbers
+	keys      []sortKey // of the part, one for each of sorts
 	candidate candidate
 }
 
@@ -62,7 +156,7 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 		if s.Kind == planner.SortField && s.Missing != nil {
 			k, err := read(s, *s.Missing)
 			if err != nil {
-				return nil, unsupported("a value for missing ones")
+				return nil, fmt.Errorf("postings: value for missing ones: %w", err)
 			}
 			missing = &k
 		}
@@ -72,9 +166,9 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 	if q.After == nil {
 		return c, nil
 	}
-	c.after = &candidate{hash: q.After.Hash, keys: make([]rankKey, len(c.sorts))}
-	if len(q.After.Keys) != len(c.sorts) || q.After.ProfileID != "" {
-		return nil, unsupported("a page behind people of one hash")
+	c.after = &candidate{hash: q.After.Hash, id: q.After.ProfileID, keys: make([]rankKey, len(c.sorts))}
+	if len(q.After.Keys) != len(c.sorts) {
+		return nil, fmt.Errorf("postings: a cursor has %d values for %d sort keys", len(q.After.Keys), len(c.sorts))
 	}
 	for i, last := range q.After.Keys {
 		if last.Missing {
@@ -128,8 +222,8 @@ func ofInt(x int64) uint64 { return uint64(x) ^ 1<<63 } //nolint:gosec // its bi
 
 func toInt(b uint64) int64 { return int64(b ^ 1<<63) } //nolint:gosec // its bits
 
-// key is that of a number of a sort key's field.
-func key(s planner.Sort, v int64) rankKey {
+// numberKey is the key of a number of a sort key's field.
+func numberKey(s planner.Sort, v int64) rankKey {
 	if s.Double {
 		return ordered(s, ofFloat(float64(v)))
 	}
@@ -141,6 +235,9 @@ func read(s planner.Sort, value string) (rankKey, error) {
 	if s.Kind == planner.SortScore {
 		x, err := strconv.ParseFloat(value, 32)
 		return ordered(s, ofFloat(x)), err
+	}
+	if s.Field.IsString() {
+		return rankKey{missing: 1, text: value}, nil
 	}
 	if s.Double {
 		x, err := strconv.ParseFloat(value, 64)
@@ -154,6 +251,9 @@ func read(s planner.Sort, value string) (rankKey, error) {
 func (k rankKey) written(s planner.Sort) planner.Key {
 	if k.missing != 1 {
 		return planner.Key{Missing: true}
+	}
+	if s.Kind == planner.SortField && s.Field.IsString() {
+		return planner.Key{Value: k.text}
 	}
 	value := k.value
 	if s.Descending {
@@ -169,16 +269,10 @@ func (k rankKey) written(s planner.Sort) planner.Key {
 }
 
 // collect goes over the people of a part, from a row that is a multiple of a window to before another.
-func (c *collector) collect(pace *pace, v *view, root op, hidden []uint64, from, to int) error {
+func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden []uint64, from, to int) error {
 	c.hide(v.part, hidden)
-	c.columns = c.columns[:0]
-	for _, s := range c.sorts {
-		if s.Kind == planner.SortField {
-			c.columns = append(c.columns, v.numbers[s.Field.Name()])
-		} else {
-			c.columns = append(c.columns, nil)
-		}
-	}
+	root := plan.root
+	c.keys, c.candidate.view = plan.keys, number
 	same, constant := root.always()
 	scored := slices.ContainsFunc(c.sorts, func(s planner.Sort) bool { return s.Kind == planner.SortScore })
 	for lo := from; lo < to; lo += window {
@@ -218,9 +312,7 @@ func (c *collector) collect(pace *pace, v *view, root op, hidden []uint64, from,
 			if pace.over {
 				return pace.ctx.Err()
 			}
-			if err := c.check(out); err != nil {
-				return err
-			}
+			c.check(out)
 		}
 		if (constant || !scored) && c.settled(v.part, lo, same) {
 			continue
@@ -229,7 +321,10 @@ func (c *collector) collect(pace *pace, v *view, root op, hidden []uint64, from,
 			c.byScore(v.part, lo, out)
 			continue
 		}
-		if len(c.sorts) > 0 && c.sorts[0].Kind == planner.SortField && !c.sorts[0].Double && !scored {
+		for i := range c.keys {
+			c.keys[i].find(lo, hi)
+		}
+		if len(c.sorts) > 0 && c.byOneNumber() && !scored {
 			c.byNumber(v.part, lo, out)
 			continue
 		}
@@ -260,8 +355,8 @@ func (c *collector) settled(p *part, lo int, same float64) bool {
 	for i, s := range c.sorts {
 		c.candidate.keys[i] = ordered(s, ofFloat(float64(float32(same))))
 	}
-	c.candidate.hash = p.hashes[lo]
-	return c.candidate.compare(&c.best[0]) > 0
+	c.candidate.hash, c.candidate.id = p.hashes[lo], ""
+	return c.compare(&c.candidate, &c.best[0]) > 0
 }
 
 // byScore is offer for people who come by their scores alone.
@@ -287,9 +382,15 @@ func (c *collector) worst() (score float32, hash uint64, full bool) {
 	return float32(toFloat(^c.best[0].keys[0].value)), c.best[0].hash, true
 }
 
+// byOneNumber reports whether people come first of all by a whole number that they have themselves.
+func (c *collector) byOneNumber() bool {
+	s, k := &c.sorts[0], &c.keys[0]
+	return s.Kind == planner.SortField && !s.Double && k.elements == nil && k.numbers != nil
+}
+
 // byNumber is offer for people who come first of all by a number.
 func (c *collector) byNumber(p *part, lo int, out []uint64) {
-	values := c.columns[0][lo:]
+	values := c.keys[0].numbers[lo:]
 	flip := uint64(1) << 63 // as ofInt
 	if c.sorts[0].Descending {
 		flip = ^flip
@@ -316,50 +417,46 @@ func (c *collector) worstNumber() (value uint64, full bool) {
 }
 
 // check notes scores that are none.
-func (c *collector) check(out []uint64) error {
+func (c *collector) check(out []uint64) {
 	if !c.fallible {
-		return nil
+		return
 	}
 	for w, word := range out {
 		for ; word != 0; word &= word - 1 {
 			if s := c.scores[w<<6+bits.TrailingZeros64(word)]; !(float32(s) >= 0) { // NaN is not
-				if c.sorts[0].Kind != planner.SortScore {
-					return unsupported("a score that is none and does not come first")
-				}
 				c.invalid = true
-				return nil
+				return
 			}
 		}
 	}
-	return nil
 }
 
-// offer puts somebody on the page if she is before its last.
+// offer puts a person on the page if she is before its last.
 func (c *collector) offer(p *part, row int, score float64) {
 	one := &c.candidate
-	one.hash = p.hashes[row]
-	for i, s := range c.sorts {
+	one.hash, one.row, one.id = p.hashes[row], row, p.ids[row]
+	for i := range c.sorts {
+		s := &c.sorts[i]
 		if s.Kind == planner.SortScore {
-			one.keys[i] = ordered(s, ofFloat(float64(float32(score))))
+			one.keys[i] = ordered(*s, ofFloat(float64(float32(score))))
+		} else if key, ok := c.keys[i].key(s, row); ok {
+			one.keys[i] = key
+		} else if c.missing[i] != nil {
+			one.keys[i] = *c.missing[i]
 		} else {
-			switch v := c.columns[i][row]; {
-			case v != readmodel.SearchMissing:
-				one.keys[i] = key(s, v)
-			case c.missing[i] != nil:
-				one.keys[i] = *c.missing[i]
-			default:
-				one.keys[i] = gone(s)
-			}
+			one.keys[i] = gone(*s)
 		}
-		if i == 0 && len(c.best) == c.limit && one.keys[0].compare(c.best[0].keys[0]) > 0 {
+		if i == 0 && len(c.best) == c.limit && compareKeys(s, &one.keys[0], &c.best[0].keys[0]) > 0 {
 			return
 		}
 	}
-	if c.after != nil && one.compare(c.after) <= 0 {
+	if !c.follows(one) {
 		return
 	}
 	if len(c.best) < c.limit {
-		c.best = append(c.best, candidate{slices.Clone(one.keys), one.hash})
+		added := *one
+		added.keys = slices.Clone(one.keys)
+		c.best = append(c.best, added)
 		if len(c.best) == c.limit {
 			for i := len(c.best)/2 - 1; i >= 0; i-- {
 				c.down(i)
@@ -367,11 +464,13 @@ func (c *collector) offer(p *part, row int, score float64) {
 		}
 		return
 	}
-	if one.compare(&c.best[0]) >= 0 {
+	if c.compare(one, &c.best[0]) >= 0 {
 		return
 	}
-	copy(c.best[0].keys, one.keys)
-	c.best[0].hash = one.hash
+	keys := c.best[0].keys
+	copy(keys, one.keys)
+	c.best[0] = *one
+	c.best[0].keys = keys
 	c.down(0)
 }
 
@@ -382,10 +481,10 @@ func (c *collector) down(i int) {
 		if last >= len(c.best) {
 			return
 		}
-		if last+1 < len(c.best) && c.best[last+1].compare(&c.best[last]) > 0 {
+		if last+1 < len(c.best) && c.compare(&c.best[last+1], &c.best[last]) > 0 {
 			last++
 		}
-		if c.best[last].compare(&c.best[i]) <= 0 {
+		if c.compare(&c.best[last], &c.best[i]) <= 0 {
 			return
 		}
 		c.best[i], c.best[last] = c.best[last], c.best[i]
@@ -405,10 +504,10 @@ func (c *collector) hide(p *part, hidden []uint64) {
 }
 
 func (c *collector) answer() *Answer {
-	slices.SortFunc(c.best, func(a, b candidate) int { return a.compare(&b) })
-	a := &Answer{Total: c.total, Invalid: c.invalid}
+	slices.SortFunc(c.best, func(a, b candidate) int { return c.compare(&a, &b) })
+	a := &Answer{Total: c.total, Invalid: c.invalid, page: c.best}
 	for _, b := range c.best {
-		p := planner.Place{Hash: b.hash}
+		p := planner.Place{Hash: b.hash, ProfileID: b.id}
 		for i, k := range b.keys {
 			p.Keys = append(p.Keys, k.written(c.sorts[i]))
 		}

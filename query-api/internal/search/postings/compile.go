@@ -26,7 +26,10 @@ type compiler struct {
 	next int
 }
 
-func unsupported(what string) error { return fmt.Errorf("%w: %s", ErrUnsupported, what) }
+// misplaced is the error of a field that the units of a path do not have: lowering leaves none.
+func misplaced(f algebra.Field, path string) error {
+	return fmt.Errorf("postings: the field %s within %q", f.Name(), path)
+}
 
 // node makes the op of a node that is asked of people or of the elements of a path.
 func (c *compiler) node(n algebra.Node, path string, scored bool) (op, error) {
@@ -39,7 +42,12 @@ func (c *compiler) node(n algebra.Node, path string, scored bool) (op, error) {
 		return c.term(n, path, scored)
 	case algebra.Phrase:
 		return c.phrase(n, path, scored)
+	case algebra.Combined:
+		return c.combined(n, path, scored)
 	case algebra.Set:
+		if n.Field.Identity && path != "" {
+			return c.owner(n, path, scored)
+		}
 		if !n.Field.IsString() && n.Field.Type != readmodel.SearchBoolean {
 			return c.memberOf(n, path)
 		}
@@ -80,7 +88,7 @@ func (c *compiler) node(n algebra.Node, path string, scored bool) (op, error) {
 	case algebra.Function:
 		return c.function(n, path, scored)
 	}
-	return nil, unsupported(fmt.Sprintf("%T", n))
+	return nil, fmt.Errorf("postings: a node %T", n)
 }
 
 func (c *compiler) size(path string) int {
@@ -90,20 +98,24 @@ func (c *compiler) size(path string) int {
 	return c.view.size(path)
 }
 
-// fits says that a field is asked where its values are.
-func fits(f algebra.Field, path string) bool {
-	return !f.Identity && (path == "" || f.Nested == path)
-}
+// fits reports whether the units of a path have a field.
+func fits(f algebra.Field, path string) bool { return path == "" || f.Nested == path }
+
+// maxLeaves bounds the leaves of a query, equal ones counted each: whatever it may find, it takes longer than a query may.
+const maxLeaves = 8192
 
 // members are who matches a leaf; empty without a view.
 func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*matched, error) {
 	if !fits(f, path) {
-		return nil, unsupported(f.Name() + " within " + strconv.Quote(path))
+		return nil, misplaced(f, path)
 	}
 	if c.view == nil {
 		leaf := planner.Leaf{Node: n, Path: path}
 		key := leaf.Key()
-		c.keys = append(c.keys, key)
+		if c.keys = append(c.keys, key); len(c.keys) > maxLeaves {
+			return nil, &TooLarge{fmt.Sprintf("the query looks for more than %d words in their fields: name fewer fields, or "+
+				"fewer words", maxLeaves)}
+		}
 		c.needs.leaves[key] = leaf
 		if path != "" {
 			c.needs.paths[path] = true
@@ -153,7 +165,7 @@ func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
 
 func (c *compiler) needNorms(f algebra.Field, path string) error {
 	if !fits(f, path) {
-		return unsupported(f.Name())
+		return misplaced(f, path)
 	}
 	if c.view == nil {
 		text := planner.Text{Field: f, Path: path}
@@ -166,9 +178,6 @@ func (c *compiler) needNorms(f algebra.Field, path string) error {
 }
 
 func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error) {
-	if n.Found != nil || n.PrefixLast {
-		return nil, unsupported("a phrase that is counted")
-	}
 	if len(n.Terms) == 0 || len(n.Terms) == 1 && len(n.Terms[0]) == 0 {
 		return noneOp{}, nil
 	}
@@ -197,19 +206,23 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
 }
 
-// column are the values of a field of numbers where they are asked for.
-func (c *compiler) column(f algebra.Field, path string) (numbers, error) {
-	if f.Nested != path || f.Identity {
-		return nil, unsupported(f.Name() + " within " + strconv.Quote(path))
+// column returns a field as the units of a path have it.
+func (c *compiler) column(f algebra.Field, path string) (column, error) {
+	if !fits(f, path) {
+		return column{}, misplaced(f, path)
 	}
 	if c.view == nil {
-		c.needs.numbers[f.Name()] = f
-		if path != "" {
-			c.needs.paths[path] = true
+		c.needs.values[f.Name()] = f
+		if f.Nested != "" {
+			c.needs.paths[f.Nested] = true
 		}
-		return nil, nil
+		return column{}, nil
 	}
-	return c.view.numbers[f.Name()], nil
+	out := column{values: c.view.values[f.Name()]}
+	if f.Nested != path {
+		out.elements = c.view.elements[f.Nested]
+	}
+	return out, nil
 }
 
 // inRange asks people for a number of their elements, too, as of any of them.
@@ -218,7 +231,10 @@ func (c *compiler) inRange(f algebra.Field, least, most int64, path string) (op,
 		return c.nested(algebra.Nested{Path: f.Nested, Node: algebra.Range{Field: f, Min: least, Max: most}, Mode: algebra.ScoreMax}, path, true)
 	}
 	values, err := c.column(f, path)
-	return rangeOp{1, values, least, most}, err
+	if err != nil || c.view == nil {
+		return rangeOp{constant: 1}, err
+	}
+	return rangeOp{1, values.numbers, least, most}, nil
 }
 
 func (c *compiler) memberOf(n algebra.Set, path string) (op, error) {
@@ -228,13 +244,70 @@ func (c *compiler) memberOf(n algebra.Set, path string) (op, error) {
 	set := make(map[int64]bool, len(n.Values))
 	for _, v := range n.Values {
 		number, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || number == readmodel.SearchMissing {
-			return nil, unsupported("a set of what is no number")
+		if err == nil && number != readmodel.SearchMissing { // no field has another value
+			set[number] = true
 		}
-		set[number] = true
 	}
 	values, err := c.column(n.Field, path)
-	return memberOp{1, values, set}, err
+	if err != nil || c.view == nil {
+		return memberOp{constant: 1}, err
+	}
+	return memberOp{1, values.numbers, set}, nil
+}
+
+// combined makes the op of a term in several texts, of those that the units of a path have.
+func (c *compiler) combined(n algebra.Combined, path string, scored bool) (op, error) {
+	out := &combinedOp{buffers: c.buffers}
+	var matching []op
+	for i, f := range n.Fields {
+		if n.Absent(f) {
+			continue
+		}
+		field := combinedField{weight: n.Weights[i]}
+		if !c.stats.HadNobody(f, n.Text) {
+			var err error
+			if field.matched, err = c.members(algebra.Term{Field: f, Text: n.Text}, f, path); err != nil {
+				return nil, err
+			}
+			matching = append(matching, leafOp{0, field.matched})
+		}
+		if scored {
+			if err := c.needNorms(f, path); err != nil {
+				return nil, err
+			}
+		}
+		if scored && c.view != nil {
+			field.norms = c.view.norms[textKey(planner.Text{Field: f, Path: path})]
+		}
+		out.fields = append(out.fields, field)
+	}
+	if len(matching) == 0 {
+		return noneOp{}, nil
+	}
+	weight, average := 0.0, 1.0
+	if scored && c.view != nil {
+		weight, average = c.weights.Combined(n)
+	}
+	if weight == 0 {
+		return &disMaxOp{buffers: c.buffers, nodes: matching}, nil
+	}
+	out.model = planner.NewBM25(weight, average)
+	return out, nil
+}
+
+// owner asks the elements of a path for what their person matches.
+func (c *compiler) owner(n algebra.Node, path string, scored bool) (op, error) {
+	inner, err := c.node(n, "", scored)
+	if err != nil {
+		return nil, err
+	}
+	out := &ownerOp{buffers: c.buffers, op: inner}
+	if c.view == nil {
+		c.needs.paths[path] = true
+	} else {
+		out.elements = c.view.elements[path]
+	}
+	return out, nil
 }
 
 func (c *compiler) list(nodes []algebra.Node, path string, scored bool) ([]op, error) {
@@ -252,12 +325,18 @@ func (c *compiler) list(nodes []algebra.Node, path string, scored bool) ([]op, e
 }
 
 func (c *compiler) boolean(n algebra.Bool, path string, scored bool) (op, error) {
-	if n.MinimumField != nil {
-		return nil, unsupported("a minimum in a field")
-	}
 	b := &boolOp{buffers: c.buffers, minimum: max(0, n.Minimum)}
 	var filter []op
 	var err error
+	if f := n.MinimumField; f != nil {
+		if !fits(*f, path) {
+			return noneOp{}, nil
+		}
+		b.ownMinimum = true
+		if b.minimums, err = c.column(*f, path); err != nil {
+			return nil, err
+		}
+	}
 	for _, part := range []struct {
 		to     *[]op
 		of     []algebra.Node
@@ -296,7 +375,7 @@ func (c *compiler) disMax(n algebra.DisMax, path string, scored bool) (op, error
 
 func (c *compiler) nested(n algebra.Nested, path string, scored bool) (op, error) {
 	if path != "" {
-		return nil, unsupported("nested within nested")
+		return nil, fmt.Errorf("postings: a nested clause within %q", path) // lowering refuses it
 	}
 	inner, err := c.node(n.Node, n.Path, scored && n.Mode != algebra.ScoreNone)
 	if err != nil {
@@ -307,6 +386,17 @@ func (c *compiler) nested(n algebra.Nested, path string, scored bool) (op, error
 		return &nestedOp{inner: inner, mode: n.Mode}, nil
 	}
 	return &nestedOp{buffers: c.buffers, elements: c.view.elements[n.Path], inner: inner, mode: n.Mode}, nil
+}
+
+// reads reports whether a factor depends on the values of its field. A random one does if people have one value each.
+func (*compiler) reads(f algebra.Factor, path string) bool {
+	switch f.Kind {
+	case algebra.FactorField, algebra.FactorDecay:
+		return true
+	case algebra.FactorRandom:
+		return path == "" && f.Field.Path != "" && f.Field.Nested == ""
+	}
+	return false
 }
 
 func (c *compiler) function(n algebra.Function, path string, scored bool) (op, error) {
@@ -322,17 +412,13 @@ func (c *compiler) function(n algebra.Function, path string, scored bool) (op, e
 				return nil, err
 			}
 		}
-		switch factor.Kind {
-		case algebra.FactorWeight:
-		case algebra.FactorField, algebra.FactorDecay:
-			if factor.Field.IsString() || factor.Field.Type == readmodel.SearchBoolean || factor.Field.Nested != "" {
-				return nil, unsupported("a function of " + factor.Field.Name())
-			}
-			if o.values, err = c.column(factor.Field, path); err != nil {
+		if c.reads(factor, path) {
+			if o.column, err = c.column(factor.Field, path); err != nil {
 				return nil, err
 			}
-		default:
-			return nil, unsupported("a random function")
+		}
+		if factor.Kind == algebra.FactorRandom && path == "" && c.view != nil {
+			o.hashes = c.view.part.hashes
 		}
 		f.factors = append(f.factors, o)
 	}

@@ -1,6 +1,9 @@
 package postings
 
 import (
+	"encoding/binary"
+	"hash/fnv"
+	"io"
 	"math"
 	"math/bits"
 
@@ -21,7 +24,8 @@ type functionOp struct {
 type factorOp struct {
 	algebra.Factor
 	filter op
-	values numbers
+	column
+	hashes []uint64 // of the people that a random factor is for; nil for elements
 }
 
 func (f *functionOp) always() (float64, bool) {
@@ -153,7 +157,7 @@ func (f *factorOp) value(unit int) float64 {
 	switch f.Kind {
 	case algebra.FactorField:
 		x := math.NaN() // the score is none then
-		switch v := f.values[unit]; {
+		switch v := f.least(unit); {
 		case v != readmodel.SearchMissing:
 			x = float64(v)
 		case f.Missing != nil:
@@ -165,7 +169,9 @@ func (f *factorOp) value(unit int) float64 {
 		}
 		return f.Weight * x
 	case algebra.FactorDecay:
-		return f.Weight * f.decay(f.values[unit])
+		return f.Weight * f.decay(f.distance(unit))
+	case algebra.FactorRandom:
+		return f.Weight * f.random(unit)
 	}
 	return f.Weight
 }
@@ -195,12 +201,53 @@ func modified(modifier string, x float64) float64 {
 	return x
 }
 
-// decay falls with the distance of a value from the origin; a missing value counts as the origin.
-func (f *factorOp) decay(v int64) float64 {
-	d := 0.0
-	if v != readmodel.SearchMissing {
-		d = max(0, math.Abs(float64(v)-f.Origin)-f.Offset)
+// distance returns how far a unit's values are from the origin, 0 if it has none.
+func (f *factorOp) distance(unit int) float64 {
+	one := func(v int64) float64 { return max(0, math.Abs(float64(v)-f.Origin)-f.Offset) }
+	if f.elements == nil {
+		if v := f.numbers[unit]; v != readmodel.SearchMissing {
+			return one(v)
+		}
+		return 0
 	}
+	var list []float64
+	for _, v := range f.appendNumbers(nil, unit) {
+		list = append(list, one(v))
+	}
+	if len(list) == 0 {
+		return 0
+	}
+	return joined(f.MultiValue, list)
+}
+
+// random returns a number from 0 to below 1 that depends on the seed and the person or, with a field that has one value,
+// on this. Elements have no identity, and the same number.
+func (f *factorOp) random(unit int) float64 {
+	if f.hashes == nil {
+		return 0.5
+	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(f.Seed)) //nolint:gosec // its bits
+	h := fnv.New64a()
+	_, _ = h.Write(b[:8])
+	switch {
+	case f.values == nil:
+		binary.LittleEndian.PutUint64(b[8:], f.hashes[unit])
+		_, _ = h.Write(b[8:])
+	case f.texts != nil:
+		_, _ = io.WriteString(h, f.texts[unit])
+	default:
+		binary.LittleEndian.PutUint64(b[8:], uint64(f.numbers[unit])) //nolint:gosec // its bits
+		_, _ = h.Write(b[8:])
+	}
+	x := h.Sum64() // its last bits depend on the last byte alone: mix them (MurmurHash3, fmix64)
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return float64((x^x>>33)>>40) / (1 << 24)
+}
+
+// decay falls with the distance from the origin.
+func (f *factorOp) decay(d float64) float64 {
 	switch f.Shape {
 	case "gauss":
 		return math.Exp(math.Log(f.Decay) / (f.Scale * f.Scale) * d * d)

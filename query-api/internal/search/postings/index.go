@@ -18,33 +18,34 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// ErrUnsupported says that a query cannot be answered from postings, or not of this table: SQL can.
-var ErrUnsupported = errors.New("postings: unsupported")
+// Unavailable is the error of a table that cannot be searched at present. Reason is a sentence for the caller.
+type Unavailable struct {
+	Reason string
+	cause  error
+}
 
-// errTooVaried says that a leaf has more different frequencies than a list holds.
-var errTooVaried = fmt.Errorf("%w: too many different frequencies", ErrUnsupported)
+func (e *Unavailable) Error() string { return e.Reason }
 
-// errUnsteady says that parts went before they were read, again and again: what is known of others stays.
-var errUnsteady = fmt.Errorf("%w: the table's parts change too fast", ErrUnsupported)
+func (e *Unavailable) Unwrap() error { return e.cause }
 
-// errReading says that very many people are being read.
-var errReading = fmt.Errorf("%w: new parts are being read", ErrUnsupported)
+// TooLarge is the error of a query that needs more memory than queries may, also if everything was read before.
+type TooLarge struct{ Reason string }
+
+func (e *TooLarge) Error() string { return e.Reason }
 
 // errChanged says that a part went while it was read.
 var errChanged = errors.New("postings: a part is gone")
 
 // Config bounds an Index. Zero fields take their defaults.
 type Config struct {
-	// MaxBytes bounds what is kept; default 256 MiB. People whose hashes alone take more than a quarter of it are not held.
+	// MaxBytes bounds what is cached, and what one query reads of it; default 256 MiB. Profile hashes take at most a
+	// quarter of it: a table with more people is Unavailable.
 	MaxBytes int
-	// MaxPeople bounds the people who are held: until they have been read whoever asks first waits. Default 10 million.
+	// MaxPeople bounds the people of the table; default 10 million.
 	MaxPeople int
-	// MaxWaited bounds the people of new parts that who asks waits for; default 500,000, which takes some tenths of a second.
-	MaxWaited int
-	// MaxRows bounds the rows that a statement reads, as long as they are not fewer than the people; default 100 million.
-	MaxRows int
-	// MaxLeaves bounds the leaves of a query; default 1024.
-	MaxLeaves int
+	// Cluster returns the name of the cluster that the table is on, empty for a single server; nil: there is none. An error
+	// is that of [Index.Latest].
+	Cluster func(context.Context) (string, error)
 	// Loads bounds the queries that read at once; default 2. As many of those that yield to others do.
 	Loads int
 }
@@ -59,14 +60,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxPeople <= 0 {
 		c.MaxPeople = 10_000_000
 	}
-	if c.MaxWaited <= 0 {
-		c.MaxWaited = 500_000
-	}
-	if c.MaxRows <= 0 {
-		c.MaxRows = 100_000_000
-	}
-	if c.MaxLeaves <= 0 {
-		c.MaxLeaves = 1024
+	if c.Cluster == nil {
+		c.Cluster = func(context.Context) (string, error) { return "", nil }
 	}
 	if c.Loads <= 0 {
 		c.Loads = 2
@@ -79,10 +74,13 @@ const (
 	stepParts    = "parts"
 	stepPeople   = "people"
 	stepVersions = "versions"
+	stepShared   = "shared"
 )
 
 // Shared says that a step reads for all queries that wait at the time, not for one.
-func Shared(step string) bool { return step == stepParts || step == stepPeople || step == stepVersions }
+func Shared(step string) bool {
+	return step == stepParts || step == stepPeople || step == stepVersions || step == stepShared
+}
 
 // SharedTimeout bounds what a look for the parts may take, with what is read of new ones.
 const SharedTimeout = 20 * time.Second
@@ -100,7 +98,6 @@ type Index struct {
 	leafStride, lengthStride stride
 	// buffers are scratch space of rankings.
 	buffers sync.Pool
-	now     func() time.Time
 
 	living  context.Context // until Close
 	die     context.CancelFunc
@@ -111,10 +108,7 @@ type Index struct {
 	number   uint64
 	next     *round // those who come now wait for it
 	running  bool
-	reading  bool // very many people
 	kept     cache
-	refused  error     // why the table cannot be held,
-	until    time.Time // which is not looked at again before
 	// begun are parts that looks have read that came to no end. Only looks touch it.
 	begun map[string]*part
 	ahead *Ahead // nil: nothing is
@@ -123,9 +117,9 @@ type Index struct {
 }
 
 // New returns an Index that reads by query. Close must be called.
-func New(cfg Config, query Query, now func() time.Time) *Index {
+func New(cfg Config, query Query) *Index {
 	cfg = cfg.withDefaults()
-	x := &Index{cfg: cfg, query: query, now: now, kept: newCache(cfg.MaxBytes)}
+	x := &Index{cfg: cfg, query: query, kept: newCache(cfg.MaxBytes)}
 	x.living, x.die = context.WithCancel(context.Background())
 	for i := range x.loads {
 		x.loads[i] = make(chan struct{}, cfg.Loads)
@@ -133,12 +127,6 @@ func New(cfg Config, query Query, now func() time.Time) *Index {
 	x.buffers.New = func() any { return &buffers{} }
 	return x
 }
-
-// refusal is how long a table is not looked at again that cannot be held, and unsteady one whose parts change too fast.
-const (
-	refusal  = 10 * time.Second
-	unsteady = time.Second
-)
 
 // Snapshot is the parts of the table at an instant.
 type Snapshot struct {
@@ -157,7 +145,7 @@ type Snapshot struct {
 
 // equals says that the same parts are there.
 func (s *Snapshot) equals(a *activeParts) bool {
-	return s != nil && s.Documents == a.documents && s.seen == a.seen && s.holds(a)
+	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") && s.holds(a)
 }
 
 // holds says that the same parts of people are there.
@@ -169,11 +157,14 @@ func samePart(a, b *part) bool { return a.identity == b.identity }
 
 // part is a part of the table, and who lives in it.
 type part struct {
+	replica        planner.Replica
 	name, identity string
 	rows           int // as the server counts them
 	size           int // the last offset and one
 	hashes         []uint64
-	deleted        []uint64 // bits of the rows of withdrawn records, nil where there are none
+	deleted        []uint64       // bits of the rows of withdrawn records, nil where there are none
+	twins          []uint64       // hashes that several rows have
+	ids            map[int]string // profile ids of the rows of people who share a hash with others
 	identified     *identities
 	alive          []uint64 // bits of the rows of those who live, nil where all do
 }
@@ -201,33 +192,15 @@ func (x *Index) Bytes() int {
 
 // round is one look for the parts, on behalf of all who asked before it began.
 type round struct {
-	early    bool // before anybody asked
 	done     chan struct{}
-	once     sync.Once
 	snapshot *Snapshot
 	err      error
 }
 
-// answer tells those who wait, once.
-func (r *round) answer(s *Snapshot, err error) {
-	r.once.Do(func() {
-		r.snapshot, r.err = s, err
-		close(r.done)
-	})
-}
-
-// Latest gives the parts as they are at an instant after the call. It does not wait for very many people to be read: the error
-// is ErrUnsupported until they have been.
+// Latest returns a snapshot no older than the call. It waits until the people of new parts have been read, or ctx ends;
+// reading goes on then.
 func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	x.mu.Lock()
-	if x.reading {
-		defer x.mu.Unlock()
-		return nil, errReading
-	}
-	if x.refused != nil && x.now().Before(x.until) {
-		defer x.mu.Unlock()
-		return nil, x.refused
-	}
 	r := x.next
 	if r == nil {
 		r = &round{done: make(chan struct{})}
@@ -246,7 +219,7 @@ func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// look looks for the parts, again and again while somebody waits. It goes on when their time is over: others need it.
+// look looks for the parts, again and again while calls wait for it. It goes on when their time is over: others need it.
 func (x *Index) look() {
 	for {
 		x.mu.Lock()
@@ -258,34 +231,21 @@ func (x *Index) look() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(x.living, SharedTimeout)
-		snapshot, err := x.read(ctx, func() {
-			x.mu.Lock()
-			next := x.next
-			x.reading, x.next = true, nil
-			x.mu.Unlock()
-			r.answer(nil, errReading)
-			if next != nil {
-				next.answer(nil, errReading)
-			}
-		})
-		if errors.Is(err, context.DeadlineExceeded) && x.living.Err() == nil {
-			err = fmt.Errorf("%w: who is in the table was not read within %v: %w", ErrUnsupported, SharedTimeout, err)
-		}
+		r.snapshot, r.err = x.read(ctx)
 		cancel()
-		x.mu.Lock()
-		x.reading, x.refused = false, nil
+		var unavailable *Unavailable
 		switch {
-		case r.early:
-		case errors.Is(err, errUnsteady):
-			x.refused, x.until = err, x.now().Add(unsteady)
-		case errors.Is(err, ErrUnsupported):
-			x.refused, x.until, x.snapshot = err, x.now().Add(refusal), nil
+		case errors.As(r.err, &unavailable):
+			x.mu.Lock()
+			x.snapshot = nil
 			x.kept.retain(nil)
+			x.mu.Unlock()
+		case errors.Is(r.err, context.DeadlineExceeded) && x.living.Err() == nil:
+			r.err = &Unavailable{fmt.Sprintf("new profiles could not be read within %v, and are read on", SharedTimeout), r.err}
 		}
-		x.mu.Unlock()
-		r.answer(snapshot, err)
-		if err == nil {
-			x.readAhead(snapshot)
+		close(r.done)
+		if r.err == nil {
+			x.readAhead(r.snapshot)
 		}
 	}
 }
@@ -296,11 +256,8 @@ func (x *Index) Close() {
 	x.working.Wait()
 }
 
-// maxTurns is how often it is tried to read parts before they are gone.
-const maxTurns = 8
-
-// read reads which parts there are and, of new ones, who is in them. It calls many before it reads very many people.
-func (x *Index) read(ctx context.Context, many func()) (*Snapshot, error) {
+// read reads which parts there are and, of new ones, who is in them, until the parts stay while it reads.
+func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 	known := make(map[string]*part)
 	if s := x.Current(); s != nil {
 		for _, p := range s.parts {
@@ -308,12 +265,9 @@ func (x *Index) read(ctx context.Context, many func()) (*Snapshot, error) {
 		}
 	}
 	maps.Copy(known, x.begun)
-	for range maxTurns {
+	for {
 		active, err := x.active(ctx)
 		if err != nil {
-			if errors.Is(err, ErrUnsupported) {
-				x.begun = nil
-			}
 			return nil, err
 		}
 		last := x.Current()
@@ -324,22 +278,15 @@ func (x *Index) read(ctx context.Context, many func()) (*Snapshot, error) {
 			return x.publish(active, last.parts, last), nil
 		}
 		var fresh []*part
-		rows := 0                       // to read
 		begun := make(map[string]*part) // without those that are gone
 		for i, p := range active.people {
-			k := known[p.identity]
-			if k == nil {
+			if k := known[p.identity]; k == nil {
 				fresh = append(fresh, p)
 			} else {
 				active.people[i], begun[p.identity] = k, k
 			}
-			if k == nil || len(active.people) > 1 && k.identified == nil {
-				rows += p.rows
-			}
 		}
-		if x.begun = begun; rows > x.cfg.MaxWaited {
-			many()
-		}
+		x.begun = begun
 		for _, p := range fresh {
 			if err := x.readPeople(ctx, p); err != nil {
 				return nil, err
@@ -359,7 +306,6 @@ func (x *Index) read(ctx context.Context, many func()) (*Snapshot, error) {
 		x.begun = nil
 		return x.publish(active, parts, nil), nil
 	}
-	return nil, errUnsteady
 }
 
 // publish makes a snapshot the current one; like, when not nil, has the same people.
@@ -367,7 +313,8 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.number++
-	s := &Snapshot{Number: x.number, People: x.number, Unseen: active.unseen, Documents: active.documents, seen: active.seen, parts: parts, terms: &terms{}}
+	s := &Snapshot{Number: x.number, People: x.number, Unseen: active.unseen, Documents: strings.Join(active.documents, "\n"),
+		seen: strings.Join(active.seen, "\n"), parts: parts, terms: &terms{}}
 	if like != nil {
 		s.People, s.terms = like.People, like.terms
 	} else {
@@ -377,55 +324,79 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 	return s
 }
 
-// activeParts are the parts of the table, the largest first, and what Snapshot has of the other tables.
+// activeParts are the parts of the table on a replica, the largest first, and those of the tables of newer versions and of
+// documents.
 type activeParts struct {
-	people    []*part
-	unseen    bool
-	seen      string
-	documents string
+	people          []*part
+	rows            uint64
+	unseen          bool
+	seen, documents []string
 }
 
-// active lists the parts that are there.
+// active lists the parts that are there: of one replica, the last one while it answers.
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
-	a := &activeParts{unseen: true}
-	total := uint64(0)
-	var seen, others []string
-	err := x.query(ctx, stepParts, planner.ActivePartsStatement(), func(rows driver.Rows) error {
-		p := &part{}
+	cluster, err := x.cfg.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := ""
+	if s := x.Current(); s != nil && len(s.parts) > 0 {
+		last = s.parts[0].replica.Host
+	}
+	hosts := make(map[string]*activeParts)
+	err = x.query(ctx, stepParts, planner.PartsStatement(cluster), func(rows driver.Rows) error {
+		p := &part{replica: planner.Replica{Cluster: cluster}}
 		var n uint64
 		var table string
-		if err := rows.Scan(&table, &p.name, &p.identity, &n); err != nil {
+		if err := rows.Scan(&table, &p.name, &p.identity, &n, &p.replica.Host); err != nil {
 			return err
+		}
+		a := hosts[p.replica.Host]
+		if a == nil {
+			a = &activeParts{unseen: true}
+			hosts[p.replica.Host] = a
 		}
 		switch table {
 		case planner.SeenTable:
 			a.unseen = a.unseen && n == 0
-			seen = append(seen, p.identity)
+			a.seen = append(a.seen, p.identity)
 			fallthrough
 		case planner.DocumentsTable:
-			others = append(others, p.identity)
+			a.documents = append(a.documents, p.identity)
 			return nil
 		}
-		p.rows = int(n)
-		total += n
+		p.rows = int(n) //nolint:gosec // rows of a part
+		a.rows += n
 		a.people = append(a.people, p)
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(a.people) == 0:
-		return nil, fmt.Errorf("%w: the table has no parts on this server", ErrUnsupported)
-	case total > uint64(x.cfg.MaxPeople) || total*8 > uint64(x.cfg.MaxBytes)/4: //nolint:gosec // positive
-		return nil, fmt.Errorf("%w: %d people are too many to be held", ErrUnsupported, total)
+	}
+	a := hosts[last]
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		if a == nil || hosts[last] == nil && hosts[host].rows > a.rows {
+			a = hosts[host]
+		}
+	}
+	if a == nil {
+		a = &activeParts{unseen: true} // empty tables
+	}
+	if a.rows > x.maxPeople() {
+		return nil, &Unavailable{Reason: fmt.Sprintf("search is not available: the table has rows for %d profiles, and the "+
+			"search index holds %d: its operator can raise --search-memory, up to %d profiles", a.rows, x.maxPeople(), x.cfg.MaxPeople)}
 	}
 	slices.SortFunc(a.people, func(p, q *part) int {
 		return cmp.Or(cmp.Compare(q.rows, p.rows), cmp.Compare(p.identity, q.identity))
 	})
-	slices.Sort(seen)
-	slices.Sort(others)
-	a.seen, a.documents = strings.Join(seen, "\n"), strings.Join(others, "\n")
+	slices.Sort(a.seen)
+	slices.Sort(a.documents)
 	return a, nil
+}
+
+// maxPeople is the number of rows that the table may have.
+func (x *Index) maxPeople() uint64 {
+	return uint64(min(x.cfg.MaxPeople, x.cfg.MaxBytes/4/8)) //nolint:gosec // positive
 }
 
 // readPeople reads who is in a part.
@@ -433,9 +404,10 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 	hashes := make([]uint64, 0, p.rows)
 	var deleted []uint32
 	var offset uint32
-	var hash uint64
+	var hash, last uint64
 	var gone uint8
-	err := x.query(ctx, stepPeople, planner.PeopleStatement(p.name), func(rows driver.Rows) error {
+	people := 0
+	err := x.query(ctx, stepPeople, p.replica.Read(planner.PeopleStatement(p.name)), func(rows driver.Rows) error {
 		if err := rows.Scan(&offset, &hash, &gone); err != nil {
 			return err
 		}
@@ -446,7 +418,10 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 			deleted = append(deleted, uint32(len(hashes))) //nolint:gosec // a part has fewer rows
 			hashes = append(hashes, hash)                  // so that they stay in order
 		}
-		hashes = append(hashes, hash)
+		if people++; people > 1 && hash == last {
+			p.twins = append(p.twins, hash)
+		}
+		hashes, last = append(hashes, hash), hash
 		if gone != 0 {
 			deleted = append(deleted, offset)
 		}

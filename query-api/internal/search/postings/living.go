@@ -2,6 +2,7 @@ package postings
 
 import (
 	"context"
+	"maps"
 	"math/bits"
 	"slices"
 	"sort"
@@ -52,12 +53,26 @@ func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]
 			return nil, errChanged
 		}
 	}
+	shared := make(map[uint64]bool)
+	for _, p := range parts {
+		for _, hash := range p.twins {
+			shared[hash] = true
+		}
+		if k := known[p.identity]; k != nil {
+			for row := range k.ids {
+				shared[k.hashes[row]] = true
+			}
+		}
+	}
 	for i, small := range parts {
 		for j, large := range parts[:i] {
 			if isNew[i] || isNew[j] {
-				supersede(large, small)
+				supersede(large, small, shared)
 			}
 		}
+	}
+	if err := x.tellApart(ctx, parts, shared); err != nil {
+		return nil, err
 	}
 	for _, p := range parts {
 		living := 0
@@ -129,13 +144,52 @@ func (p *part) folder() string {
 	return folder
 }
 
-// supersede takes the older versions of those who are in two parts out of those who live.
-func supersede(large, small *part) {
+// tellApart reads the profile ids of the people who share a hash with others. There are hardly any.
+func (x *Index) tellApart(ctx context.Context, parts []*part, shared map[uint64]bool) error {
+	hashes := slices.Sorted(maps.Keys(shared))
+	for _, p := range parts {
+		p.ids = nil
+		rows := 0
+		for _, hash := range hashes {
+			for row := p.row(hash); row < p.size && p.hashes[row] == hash; row++ {
+				rows++
+			}
+		}
+		if rows == 0 {
+			continue
+		}
+		p.ids = make(map[int]string)
+		var row uint32
+		var id string
+		err := x.query(ctx, stepShared, p.replica.Read(planner.SharedStatement(hashes, p.name)), func(r driver.Rows) error {
+			if err := r.Scan(&row, &id); err != nil {
+				return err
+			}
+			p.ids[int(row)] = id
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(p.ids) == 0 {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// supersede takes the older versions of those who are in two parts out of those who live, and notes the hashes that
+// several people share.
+func supersede(large, small *part, shared map[uint64]bool) {
 	from := 0
 	for row, hash := range small.hashes {
 		from = gallop(large.hashes, from, hash)
 		for other := from; other < large.size && large.hashes[other] == hash; other++ {
-			if small.missing(row) || large.missing(other) || small.identified.seconds[row] != large.identified.seconds[other] {
+			if small.missing(row) || large.missing(other) {
+				continue
+			}
+			if small.identified.seconds[row] != large.identified.seconds[other] {
+				shared[hash] = true
 				continue
 			}
 			a, b := small.identified, large.identified
@@ -187,7 +241,7 @@ func (x *Index) identify(ctx context.Context, p *part) error {
 	var second, content uint64
 	var version int64
 	n := 0
-	err := x.query(ctx, stepVersions, planner.IdentitiesStatement(p.name), func(rows driver.Rows) error {
+	err := x.query(ctx, stepVersions, p.replica.Read(planner.IdentitiesStatement(p.name)), func(rows driver.Rows) error {
 		if err := rows.Scan(&offset, &second, &version, &content); err != nil {
 			return err
 		}

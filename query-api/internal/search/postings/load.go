@@ -21,39 +21,24 @@ type norms []uint8
 
 func (n norms) bytes() int { return 64 + len(n) }
 
-// numbers are the values of a column, one a unit.
-type numbers []int64
-
-func (n numbers) bytes() int { return 64 + 8*len(n) }
-
 // The kinds of what is kept of a part.
 const (
 	leafKind     = "leaf\x00"
 	normsKind    = "norms\x00"
-	numbersKind  = "numbers\x00"
+	valuesKind   = "values\x00"
 	elementsKind = "elements\x00"
 )
 
-// numbersKey is what a column is kept by.
-func (n *needs) numbersKey(name string) string {
-	if n.seen != "" && planner.ReadsUpdatedAt(n.numbers[name]) {
-		return numbersKind + name + "\x00" + n.seen
+// valuesKey returns the cache key of a column.
+func (n *needs) valuesKey(name string) string {
+	if n.seen != "" && planner.ReadsUpdatedAt(n.values[name]) {
+		return valuesKind + name + "\x00" + n.seen
 	}
-	return numbersKind + name
+	return valuesKind + name
 }
 
 // views reads what a query needs and is not kept. It fails with errChanged when a part went while it was read.
 func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool) ([]*view, error) {
-	if len(n.leaves) > x.cfg.MaxLeaves {
-		return nil, fmt.Errorf("%w: %d leaves", ErrUnsupported, len(n.leaves))
-	}
-	people := 0
-	for _, p := range s.parts {
-		people += p.size
-	}
-	if most := people * (len(n.leaves)/8 + len(n.norms) + 8*len(n.numbers)); most > x.cfg.MaxBytes {
-		return nil, fmt.Errorf("%w: %d leaves of %d people may take %d bytes", ErrUnsupported, len(n.leaves), people, most)
-	}
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
 		views[i] = newView(p)
@@ -89,7 +74,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 
 // load reads what the views lack.
 func (l *loader) load(n *needs) error {
-	for _, step := range []func(*needs) error{l.loadElements, l.loadLeaves, l.loadNorms, l.loadNumbers} {
+	for _, step := range []func(*needs) error{l.loadElements, l.loadLeaves, l.loadNorms, l.loadValues} {
 		if err := step(n); err != nil {
 			return err
 		}
@@ -118,9 +103,9 @@ func (c *cache) all(x *Index, views []*view, n *needs) bool {
 				v.norms[key] = m
 			}
 		}
-		for key := range n.numbers {
-			if m, ok := take(v.part, n.numbersKey(key)).(numbers); ok {
-				v.numbers[key] = m
+		for key := range n.values {
+			if m, ok := take(v.part, n.valuesKey(key)).(*values); ok {
+				v.values[key] = m
 			}
 		}
 		for path := range n.paths {
@@ -151,7 +136,8 @@ func (l *loader) note(v *view, what string, value sized) {
 // bounded fails when what was read takes more than may be kept.
 func (l *loader) bounded() error {
 	if l.bytes > l.cfg.MaxBytes {
-		return fmt.Errorf("%w: what a query reads takes more than %d bytes", ErrUnsupported, l.cfg.MaxBytes)
+		return &TooLarge{fmt.Sprintf("what the query needs of the index takes more than %d MiB of memory, which is what a "+
+			"query may (--search-memory): name fewer fields, or fewer words", l.cfg.MaxBytes>>20)}
 	}
 	return nil
 }

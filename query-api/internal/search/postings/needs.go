@@ -10,12 +10,12 @@ type view struct {
 	part     *part
 	leaves   map[string]*matched
 	norms    map[string]norms // by path and field
-	numbers  map[string]numbers
+	values   map[string]*values
 	elements map[string]*elements
 }
 
 func newView(p *part) *view {
-	return &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), numbers: make(map[string]numbers), elements: make(map[string]*elements)}
+	return &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), values: make(map[string]*values), elements: make(map[string]*elements)}
 }
 
 // size is how many units a path has: elements, or people where it is empty.
@@ -28,10 +28,10 @@ func (v *view) size(path string) int {
 
 // needs is what a query asks of each part.
 type needs struct {
-	leaves  map[string]planner.Leaf
-	norms   map[string]planner.Text
-	numbers map[string]algebra.Field
-	paths   map[string]bool
+	leaves map[string]planner.Leaf
+	norms  map[string]planner.Text
+	values map[string]algebra.Field
+	paths  map[string]bool
 	// seen is the state of the newer versions that updated_at is asked of, empty where there are none.
 	seen string
 }
@@ -40,5 +40,5 @@ type needs struct {
 func textKey(t planner.Text) string { return t.Path + "\x00" + t.Field.Name() }
 
 func newNeeds() *needs {
-	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]planner.Text), numbers: make(map[string]algebra.Field), paths: make(map[string]bool)}
+	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]planner.Text), values: make(map[string]algebra.Field), paths: make(map[string]bool)}
 }

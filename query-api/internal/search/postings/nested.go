@@ -50,6 +50,61 @@ func (n *nestedOp) find(lo, hi int) (first, last int) {
 	return first, last
 }
 
+// ownerOp matches the elements of the people whom an op over people matches, with her score.
+type ownerOp struct {
+	*buffers
+	op       // over people
+	elements *elements
+}
+
+// owners returns the people of elements, from first to before last. lo is less than hi.
+func (o *ownerOp) owners(lo, hi int) (first, last int) {
+	return int(o.elements.owners[lo]), int(o.elements.owners[hi-1]) + 1
+}
+
+func (o *ownerOp) few() int { return len(o.elements.owners) }
+
+func (o *ownerOp) match(lo, hi int, out []uint64) {
+	clear(out)
+	if lo == hi {
+		return
+	}
+	first, last := o.owners(lo, hi)
+	people := o.takeBits(span(first, last))
+	defer o.giveBits(people)
+	o.op.match(first, last, people)
+	from, base := lo&^63, first&^63
+	for unit := lo; unit < hi; unit++ {
+		if at := int(o.elements.owners[unit]) - base; people[at>>6]>>(at&63)&1 != 0 {
+			out[(unit-from)>>6] |= 1 << (unit & 63)
+		}
+	}
+}
+
+func (o *ownerOp) score(lo, hi int, of []uint64, out []float64) {
+	if lo == hi {
+		return
+	}
+	first, last := o.owners(lo, hi)
+	size := span(first, last)
+	people, scores := o.takeBits(size), o.takeScores(64*size)
+	defer o.giveBits(people)
+	defer o.giveScores(scores)
+	clear(people)
+	from, base := lo&^63, first&^63
+	each := func(visit func(i, at int)) {
+		for w, word := range of {
+			for ; word != 0; word &= word - 1 {
+				i := w<<6 + bits.TrailingZeros64(word)
+				visit(i, int(o.elements.owners[from+i])-base)
+			}
+		}
+	}
+	each(func(_, at int) { people[at>>6] |= 1 << (at & 63) })
+	o.op.score(first, last, people, scores)
+	each(func(i, at int) { out[i] = scores[at] })
+}
+
 func (n *nestedOp) match(lo, hi int, out []uint64) {
 	clear(out)
 	first, _ := n.find(lo, hi)

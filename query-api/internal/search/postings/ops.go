@@ -130,6 +130,16 @@ func (t *textOp) table(code uint8) *[256]float64 {
 
 func (t *textOp) score(lo, hi int, of []uint64, out []float64) {
 	base := lo &^ 63
+	if t.exact != nil {
+		lengthOf := lengths()
+		for w, word := range of {
+			for ; word != 0; word &= word - 1 {
+				i := w<<6 + bits.TrailingZeros64(word)
+				out[i] = t.model.Score(t.frequencyOf(base+i), lengthOf[t.norms[base+i]])
+			}
+		}
+		return
+	}
 	if t.codes == nil {
 		table := t.table(0)
 		for w, word := range of {
@@ -171,7 +181,7 @@ func (t *textOp) score(lo, hi int, of []uint64, out []float64) {
 // rangeOp matches the units with a number between two.
 type rangeOp struct {
 	constant
-	values   numbers
+	values   []int64
 	min, max int64
 }
 
@@ -198,7 +208,7 @@ func (r rangeOp) match(lo, _ int, out []uint64) {
 // memberOp matches the units with a number of a set.
 type memberOp struct {
 	constant
-	values numbers
+	values []int64
 	set    map[int64]bool
 }
 

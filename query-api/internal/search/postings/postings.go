@@ -22,9 +22,11 @@ type matched struct {
 	n    int      // units that match
 	bits []uint64 // one a unit; or
 	ids  []uint32 // theirs, in order
-	// frequencies are the different ones, and codes the place there of each unit's, in their order; nil where there is one.
+	// frequencies are the different ones, and codes the index there of each unit's, in order; nil if there is one only.
 	frequencies []float64
 	codes       []uint8
+	// exact are the frequencies of the units, in order, if there are more different ones than codes; nil otherwise.
+	exact []float64
 	// ranks are how many units come before each window.
 	ranks []uint32
 	// spread is in how many elements beyond the first each unit has it, nil where nobody has it in more than one.
@@ -35,7 +37,7 @@ type matched struct {
 
 // bytes is what a list takes of the memory.
 func (l *matched) bytes() int {
-	return 128 + 8*len(l.bits) + 4*len(l.ids) + 8*len(l.frequencies) + len(l.codes) + 4*len(l.ranks) + 4*len(l.spread)
+	return 128 + 8*len(l.bits) + 4*len(l.ids) + 8*(len(l.frequencies)+len(l.exact)) + len(l.codes) + 4*len(l.ranks) + 4*len(l.spread)
 }
 
 // builder collects the units of a list.
@@ -44,7 +46,8 @@ type builder struct {
 	n      int
 	bits   []uint64
 	freqs  []float64
-	codes  []uint8 // by unit; made when a second frequency comes
+	codes  []uint8   // by unit; allocated with the second frequency
+	exact  []float64 // by unit; allocated when codes do not suffice
 	spread map[uint32]uint32
 }
 
@@ -54,34 +57,49 @@ func newBuilder(size int) *builder {
 
 func words(n int) int { return (n + 63) / 64 }
 
-// maxFrequencies is how many different frequencies a list can tell apart.
+// maxFrequencies is the number of different frequencies that codes can tell apart.
 const maxFrequencies = 256
 
-// code is the place of a frequency.
-func (b *builder) code(frequency float64) (uint8, error) {
-	for i, f := range b.freqs {
-		if f == frequency {
-			return uint8(i), nil
-		}
-	}
-	if len(b.freqs) == maxFrequencies {
-		return 0, errTooVaried
-	}
-	b.freqs = append(b.freqs, frequency)
-	if len(b.freqs) == 2 {
-		b.codes = make([]uint8, b.size)
-	}
-	return uint8(len(b.freqs) - 1), nil //nolint:gosec // see above
+// frequency is one with its code, 0 if there is none.
+type frequency struct {
+	value float64
+	code  uint8
 }
 
-func (b *builder) add(unit uint32, code uint8, spread uint32) error {
+// frequency returns the frequency with its code.
+func (b *builder) frequency(value float64) frequency {
+	for i, f := range b.freqs {
+		if f == value {
+			return frequency{value, uint8(i)} //nolint:gosec // see below
+		}
+	}
+	if len(b.freqs) < maxFrequencies {
+		b.freqs = append(b.freqs, value)
+		if len(b.freqs) == 2 {
+			b.codes = make([]uint8, b.size)
+		}
+		return frequency{value, uint8(len(b.freqs) - 1)} //nolint:gosec // see above
+	}
+	if b.exact == nil {
+		b.exact = make([]float64, b.size)
+		for unit, code := range b.codes {
+			b.exact[unit] = b.freqs[code]
+		}
+	}
+	return frequency{value: value}
+}
+
+func (b *builder) add(unit uint32, f frequency, spread uint32) error {
 	if int(unit) >= b.size {
 		return fmt.Errorf("postings: unit %d of %d", unit, b.size)
 	}
 	b.bits[unit>>6] |= 1 << (unit & 63)
 	b.n++
-	if code > 0 {
-		b.codes[unit] = code
+	switch {
+	case b.exact != nil:
+		b.exact[unit] = f.value
+	case f.code > 0:
+		b.codes[unit] = f.code
 	}
 	if spread > 0 {
 		if b.spread == nil {
@@ -98,7 +116,10 @@ func (b *builder) matched() *matched {
 	if len(l.frequencies) == 0 {
 		l.frequencies = []float64{1}
 	}
-	if len(b.freqs) > 1 {
+	switch {
+	case b.exact != nil:
+		l.exact = make([]float64, 0, b.n)
+	case len(b.freqs) > 1:
 		l.codes = make([]uint8, 0, b.n)
 	}
 	sparse := b.n <= b.size/dense
@@ -116,7 +137,7 @@ func (b *builder) matched() *matched {
 			l.ranks[w/(window/64)] = uint32(at)
 		}
 		at += bits.OnesCount64(word)
-		if !sparse && l.codes == nil && l.spread == nil {
+		if !sparse && l.codes == nil && l.exact == nil && l.spread == nil {
 			continue
 		}
 		for ; word != 0; word &= word - 1 {
@@ -126,6 +147,9 @@ func (b *builder) matched() *matched {
 			}
 			if l.codes != nil {
 				l.codes = append(l.codes, b.codes[unit])
+			}
+			if l.exact != nil {
+				l.exact = append(l.exact, b.exact[unit])
 			}
 			if l.spread != nil {
 				l.spread = append(l.spread, b.spread[unit])
@@ -155,6 +179,33 @@ func (l *matched) rank(unit int) int {
 		r += bits.OnesCount64(l.bits[w])
 	}
 	return r
+}
+
+// place returns the index of a unit among those of the list. ok is false if the unit does not match.
+func (l *matched) place(unit int) (place int, ok bool) {
+	if l.bits != nil {
+		word, bit := l.bits[unit>>6], unit&63
+		return l.rank(unit&^63) + bits.OnesCount64(word&(1<<bit-1)), word>>bit&1 != 0
+	}
+	if len(l.ids) == 0 {
+		return 0, false
+	}
+	place, end := l.between(unit, unit+1)
+	return place, place < end
+}
+
+// frequencyOf returns how often the leaf occurs in a unit, 0 if it does not match.
+func (l *matched) frequencyOf(unit int) float64 {
+	place, ok := l.place(unit)
+	switch {
+	case !ok:
+		return 0
+	case l.exact != nil:
+		return l.exact[place]
+	case l.codes != nil:
+		return l.frequencies[l.codes[place]]
+	}
+	return l.frequencies[0]
 }
 
 // each calls visit with each unit and its place among those of the list.

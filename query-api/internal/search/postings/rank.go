@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
-	"muster/schemas/readmodel"
 )
 
 // Question is a page that is asked for.
@@ -32,30 +32,130 @@ type Question struct {
 	Yielding bool
 	// CountFields counts in Stats what scores need of fields. It is called when the terms are known.
 	CountFields func(context.Context, *Snapshot) error
+	// Inner are the clauses whose matching elements are wanted of the people of the page.
+	Inner []algebra.Nested
 }
 
 // Answer is a page.
 type Answer struct {
+	// Places have profile ids only where several people share a hash.
 	Places []planner.Place
 	Total  int64
-	// Invalid: somebody's score is none, and comes first.
+	// Invalid states that a score is negative or not a number.
 	Invalid bool
+	// Elements are, for each place and each of Question.Inner, the elements that match.
+	Elements [][][]Element
+
+	page []candidate // one for each of Places
 }
 
-// Supported says whether the sort keys of a query are known: nil or an ErrUnsupported.
-func Supported(q *Question) error {
-	if len(planner.SortFilters(q.Sort)) > 0 {
-		return unsupported("a sort key with a filter")
+// Element is an element of a nested path that matches.
+type Element struct {
+	Index int
+	Score float32
+	// Values are those of the fields that the elements are ordered by, in their order, empty if missing.
+	Values []string
+}
+
+// plan is a question as it is executed in one part.
+type plan struct {
+	root  op
+	keys  []sortKey // one for each sort key that has values
+	inner []innerPlan
+}
+
+// innerPlan finds the elements that match a clause.
+type innerPlan struct {
+	op
+	elements *elements
+	scored   bool
+	columns  []column
+}
+
+// plan compiles a question. Without a view it notes what the question needs.
+func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
+	root, err := c.node(q.Node, "", scored)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{root: root}
+	if q.Limit == 0 {
+		return p, nil
 	}
 	for _, s := range q.Sort {
-		if s.Kind == planner.SortField && (s.Field.Nested != "" || s.Field.IsString() || s.Field.Type == readmodel.SearchBoolean) {
-			return unsupported("a sort by " + s.Field.Name())
+		var key sortKey
+		switch s.Kind {
+		case planner.SortDocument:
+			continue
+		case planner.SortField:
+			if key.column, err = c.column(s.Field, ""); err != nil {
+				return nil, err
+			}
+			if s.Nested == nil {
+				break
+			}
+			if key.filter, err = c.node(s.Nested, s.Field.Nested, false); err != nil {
+				return nil, err
+			}
 		}
+		p.keys = append(p.keys, key)
 	}
-	return nil
+	for _, n := range q.Inner {
+		inner := innerPlan{scored: n.InnerHits.Scored()}
+		if inner.op, err = c.node(n.Node, n.Path, inner.scored); err != nil {
+			return nil, err
+		}
+		if c.view == nil {
+			c.needs.paths[n.Path] = true
+		} else {
+			inner.elements = c.view.elements[n.Path]
+		}
+		for _, s := range n.InnerHits.Sort {
+			if s.By != algebra.InnerField {
+				continue
+			}
+			values, err := c.column(s.Field, n.Path)
+			if err != nil {
+				return nil, err
+			}
+			inner.columns = append(inner.columns, values)
+		}
+		p.inner = append(p.inner, inner)
+	}
+	return p, nil
 }
 
-// Rank answers a question as of a snapshot. Errors are ErrUnsupported, one that is Changed, or those of reading.
+// find returns the elements of a person that match. invalid states that a score is negative or not a number.
+func (p *innerPlan) find(row int) (list []Element, invalid bool) {
+	first, last := int(p.elements.starts[row]), int(p.elements.starts[row+1])
+	if first == last {
+		return nil, false
+	}
+	found := make([]uint64, span(first, last))
+	scores := make([]float64, 64*len(found))
+	p.match(first, last, found)
+	clip(first, last, found)
+	if p.scored {
+		p.score(first, last, found, scores)
+	}
+	base := first &^ 63
+	for unit := first; unit < last; unit++ {
+		i := unit - base
+		if found[i>>6]>>(i&63)&1 == 0 {
+			continue
+		}
+		e := Element{Index: unit - first, Score: float32(scores[i])}
+		invalid = invalid || !(e.Score >= 0) // NaN is not
+		for _, c := range p.columns {
+			e.Values = append(e.Values, c.text(unit))
+		}
+		list = append(list, e)
+	}
+	return list, invalid
+}
+
+// Rank answers a question as of a snapshot. Errors are an [Unavailable], a [TooLarge], one that is [Changed], or those of
+// reading.
 func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, error) {
 	scored := q.Limit > 0 && planner.Scored(q.Sort)
 	if q.First {
@@ -63,16 +163,12 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 			return nil, err
 		}
 	}
-	c := compiler{stats: q.Stats, needs: newNeeds(), weights: planner.NewWeights(q.Stats, q.Node), pace: &pace{ctx: ctx, yielding: q.Yielding}}
-	if _, err := c.node(q.Node, "", scored); err != nil {
-		return nil, err
+	c := compiler{
+		stats: q.Stats, needs: newNeeds(), weights: planner.NewWeights(q.Stats, append(planner.SortFilters(q.Sort), q.Node)...),
+		pace: &pace{ctx: ctx, yielding: q.Yielding},
 	}
-	for _, key := range q.Sort {
-		if key.Kind == planner.SortField {
-			if _, err := c.column(key.Field, ""); err != nil {
-				return nil, err
-			}
-		}
+	if _, err := c.plan(q, scored); err != nil {
+		return nil, err
 	}
 	views, err := x.views(ctx, s, c.needs, q.Yielding)
 	if err != nil {
@@ -96,27 +192,21 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 			return nil, errors.Join(err, g.Wait())
 		}
 		g.Go(func() error {
-			own := c                                 // each has buffers of its own
-			own.buffers = x.buffers.Get().(*buffers) //nolint:forcetypeassert // nothing else is in it
-			own.buffers.pace = pace{ctx: working, yielding: q.Yielding}
-			own.pace = &own.buffers.pace
-			defer func() {
-				own.buffers.pace = pace{}
-				x.buffers.Put(own.buffers)
-			}()
+			own, done := c.worker(working, x)
+			defer done()
 			mine := collectors[i]
 			mine.scores, mine.matching = own.buffers.takeScores(window), own.buffers.takeBits(window/64)
 			defer own.buffers.giveScores(mine.scores)
 			defer own.buffers.giveBits(mine.matching)
-			for _, v := range views {
+			for number, v := range views {
 				own.view, own.next = v, 0
-				root, err := own.node(q.Node, "", scored)
+				plan, err := own.plan(q, scored)
 				if err != nil {
 					return err
 				}
 				windows := (v.part.size + window - 1) / window
 				from, to := i*windows/workers*window, min((i+1)*windows/workers*window, v.part.size)
-				if err := mine.collect(own.pace, v, root, q.Hidden, from, to); err != nil {
+				if err := mine.collect(own.pace, v, number, plan, q.Hidden, from, to); err != nil {
 					return err
 				}
 			}
@@ -129,7 +219,55 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	for _, other := range collectors[1:] {
 		collectors[0].join(other)
 	}
-	return collectors[0].answer(), nil
+	a := collectors[0].answer()
+	if len(q.Inner) > 0 && len(a.Places) > 0 {
+		err = c.inner(ctx, x, q, views, a)
+	}
+	return a, err
+}
+
+// worker returns a compiler for one goroutine, with buffers of its own until done is called.
+func (c *compiler) worker(ctx context.Context, x *Index) (own *compiler, done func()) {
+	copied := *c
+	own = &copied
+	own.buffers = x.buffers.Get().(*buffers) //nolint:forcetypeassert // nothing else is in it
+	own.buffers.pace = pace{ctx: ctx, yielding: c.pace.yielding}
+	own.pace = &own.buffers.pace
+	return own, func() {
+		own.buffers.pace = pace{}
+		x.buffers.Put(own.buffers)
+	}
+}
+
+// inner finds the elements of the people of a page.
+func (c *compiler) inner(ctx context.Context, x *Index, q *Question, views []*view, a *Answer) error {
+	own, done := c.worker(ctx, x)
+	defer done()
+	a.Elements = make([][][]Element, len(a.page))
+	for number, v := range views {
+		var plan *plan
+		for i := range a.page {
+			if a.page[i].view != number {
+				continue
+			}
+			if plan == nil {
+				var err error
+				own.view, own.next = v, 0
+				if plan, err = own.plan(q, q.Limit > 0 && planner.Scored(q.Sort)); err != nil {
+					return err
+				}
+			}
+			for k := range plan.inner {
+				list, invalid := plan.inner[k].find(a.page[i].row)
+				a.Elements[i] = append(a.Elements[i], list)
+				a.Invalid = a.Invalid || invalid
+			}
+			if own.pace.over || ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
 }
 
 // join takes over whom another collector has found.
@@ -137,19 +275,19 @@ func (c *collector) join(other *collector) {
 	c.total += other.total
 	c.invalid = c.invalid || other.invalid
 	c.best = append(c.best, other.best...)
-	slices.SortFunc(c.best, func(a, b candidate) int { return a.compare(&b) })
+	slices.SortFunc(c.best, func(a, b candidate) int { return c.compare(&a, &b) })
 	c.best = c.best[:min(len(c.best), c.limit)]
 }
 
-// Unread is how many leaves of a query have to be read. Terms that nobody has, as far as is known, are noted in its Stats.
-func (x *Index) Unread(ctx context.Context, s *Snapshot, q *Question) (int, error) {
-	algebra.Walk(q.Node, func(n algebra.Node) {
-		note := func(f algebra.Field, text string) {
-			key := planner.TermKey(f.Name(), text)
-			if _, counted := q.Stats.Terms[key]; !counted && s.terms.absent(key) { // what the first page counted stays
-				q.Stats.Count(key, 0)
-			}
+// NoteAbsent notes in the statistics of a query the terms that do not occur in the snapshot, as far as that is known.
+func (s *Snapshot) NoteAbsent(n algebra.Node, stats *planner.Stats) {
+	note := func(f algebra.Field, text string) {
+		key := planner.TermKey(f.Name(), text)
+		if _, counted := stats.Terms[key]; !counted && s.terms.absent(key) { // what the first page counted stays
+			stats.Count(key, 0)
 		}
+	}
+	algebra.Walk(n, func(n algebra.Node) {
 		switch n := n.(type) {
 		case algebra.Term:
 			note(n.Field, n.Text)
@@ -161,41 +299,53 @@ func (x *Index) Unread(ctx context.Context, s *Snapshot, q *Question) (int, erro
 			}
 		}
 	})
-	c := compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx, yielding: q.Yielding}}
-	if _, err := c.node(q.Node, "", true); err != nil {
-		return 0, err
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	unread := 0
-	for key := range c.needs.leaves {
-		if _, ok := x.kept.get(entryKey{s.parts[0].identity, leafKind + key}); !ok {
-			unread++
-		}
-	}
-	return unread, nil
 }
 
-// Lacking notes terms that nobody has, by their keys.
-func (s *Snapshot) Lacking(stats *planner.Stats) {
-	for key := range stats.Absent {
-		s.terms.count(key, 0)
+// Identify reads the profile ids of the people of a page. Rank leaves them out, since they are rarely needed.
+func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
+	hashes := make([]uint64, len(a.Places))
+	byRow := make(map[[2]int]int)
+	for i, p := range a.Places {
+		hashes[i] = p.Hash
+		byRow[[2]int{a.page[i].view, a.page[i].row}] = i
 	}
+	for number, p := range s.parts {
+		var row uint32
+		var id string
+		err := x.query(ctx, "identify", p.replica.Read(planner.SharedStatement(hashes, p.name)), func(rows driver.Rows) error {
+			if err := rows.Scan(&row, &id); err != nil {
+				return err
+			}
+			if i, ok := byRow[[2]int{number, int(row)}]; ok {
+				a.Places[i].ProfileID = id
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(a.Places, func(p planner.Place) bool { return p.ProfileID == "" }) {
+		return errChanged
+	}
+	return nil
+}
+
+// NeedsCounts reports whether a question depends on how many documents have its terms: if scores decide who matches, or
+// who comes first.
+func NeedsCounts(q *Question) bool {
+	return planner.ScoresDecide(q.Node) || planner.Scores(q.Node, q.Sort) && q.Limit > 0
 }
 
 // count counts the terms that scores need, each among all people and elements who live.
 func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
-	decide := planner.ScoresDecide(q.Node)
-	if !decide && (!planner.Scores(q.Node, q.Sort) || q.Limit == 0) {
+	if !NeedsCounts(q) {
 		return nil
 	}
-	wanted := planner.Wanted(q.Node, q.Stats)
+	wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
 	n := newNeeds()
 	leaves := make(map[string]string) // keys of what is not known yet, by those of their terms
 	for key, t := range wanted {
-		if t.Field.Identity {
-			return unsupported("the identity as a term")
-		}
 		if q.Stats.Absent[key] {
 			continue
 		}

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,23 @@ import (
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/sloppyphrase"
 	"muster/schemas/readmodel"
 )
+
+// The steps that read what one query needs.
+const (
+	stepElements = "elements"
+	stepLeaves   = "postings"
+	stepPhrase   = "phrase"
+	stepLengths  = "lengths"
+	stepValues   = "values"
+)
+
+// readParts runs a statement that reads parts.
+func (l *loader) readParts(step string, statement planner.Statement, scan func(driver.Rows) error) error {
+	return l.query(l.ctx, step, l.views[0].part.replica.Read(statement), scan)
+}
 
 // lacking are the views without something, by the names of their parts.
 func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names []string) {
@@ -39,7 +55,7 @@ func (l *loader) loadElements(n *needs) error {
 		}
 		var name, raw string
 		var number uint32
-		err := l.query(l.ctx, "elements", planner.ElementsStatement(path, names), func(rows driver.Rows) error {
+		err := l.readParts(stepElements, planner.ElementsStatement(path, names), func(rows driver.Rows) error {
 			if err := rows.Scan(&name, &number, &raw); err != nil {
 				return err
 			}
@@ -112,7 +128,7 @@ func (s *stride) took(read int, elapsed time.Duration, whole bool) {
 // inStrides reads in statements of some at a time.
 func (l *loader) inStrides(stride *stride, all []string, read func(some []string) error) error {
 	for len(all) > 0 {
-		some := all[:min(len(all), stride.length(), l.atOnce())]
+		some := all[:min(len(all), stride.length())]
 		began := time.Now()
 		err := read(some)
 		stride.took(len(some), time.Since(began), err == nil)
@@ -127,15 +143,6 @@ func (l *loader) inStrides(stride *stride, all []string, read func(some []string
 	return nil
 }
 
-// atOnce is how many leaves a statement may read: each may read all people.
-func (l *loader) atOnce() int {
-	people := 1
-	for _, v := range l.views {
-		people += v.part.size
-	}
-	return max(1, l.cfg.MaxRows/people)
-}
-
 func (l *loader) loadLeaves(n *needs) error {
 	loads := make(map[string][]string)                       // keys, by which parts lack them, and whether words have to be read
 	for _, key := range slices.Sorted(maps.Keys(n.leaves)) { // so that the words of a text stand together
@@ -144,7 +151,12 @@ func (l *loader) loadLeaves(n *needs) error {
 		if !strings.Contains(which, "\x01") {
 			continue
 		}
-		if _, phrase := leaf.Node.(algebra.Phrase); phrase {
+		if p, phrase := leaf.Node.(algebra.Phrase); phrase && p.Slop > 0 {
+			if err := l.loadSloppy(leaf, key); err != nil {
+				return err
+			}
+			continue
+		} else if phrase {
 			which += "phrase"
 		}
 		loads[which] = append(loads[which], key)
@@ -172,7 +184,7 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 	var name, raw string
 	var element, spread uint32
 	var frequency float64
-	err := l.query(l.ctx, "postings", planner.LeafStatement(leaves, names), func(rows driver.Rows) error {
+	err := l.readParts(stepLeaves, planner.LeafStatement(leaves, names), func(rows driver.Rows) error {
 		if err := rows.Scan(&number, &name, &element, &frequency, &spread, &raw); err != nil {
 			return err
 		}
@@ -186,19 +198,16 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 			b = newBuilder(v.size(path))
 			builders[target{name, number}] = b
 		}
-		code, err := b.code(frequency)
-		if err != nil {
-			return err
-		}
+		f := b.frequency(frequency)
 		if path == "" {
-			return readMembers(raw, func(row uint32) error { return b.add(row, code, spread) })
+			return readMembers(raw, func(row uint32) error { return b.add(row, f, spread) })
 		}
 		starts := v.elements[path].starts
 		return readMembers(raw, func(row uint32) error {
 			if int(row)+1 >= len(starts) || starts[row]+element > starts[row+1] {
 				return errChanged
 			}
-			return b.add(starts[row]+element-1, code, 0)
+			return b.add(starts[row]+element-1, f, 0)
 		})
 	})
 	if err != nil {
@@ -216,6 +225,93 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 		}
 	}
 	return l.bounded()
+}
+
+// elementGap is the number of positions between two elements of a nested text where they are searched as one text.
+const elementGap = 100
+
+// loadSloppy reads a phrase with slop. Its frequencies are computed here, from the tokens of those who have its words.
+func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
+	phrase := leaf.Node.(algebra.Phrase) //nolint:forcetypeassert // see loadLeaves
+	byName, names := l.lacking(func(v *view) bool { return v.leaves[key] != nil })
+	builders := make(map[string]*builder)
+	for name, v := range byName {
+		builders[name] = newBuilder(v.size(leaf.Path))
+	}
+	var name string
+	var row uint32
+	var lists [][]string
+	add := func(b *builder, unit uint32, tokens []string) error {
+		if f := sloppyFrequency(phrase, tokens); f > 0 {
+			return b.add(unit, b.frequency(f), 0)
+		}
+		return nil
+	}
+	err := l.readParts(stepPhrase, planner.PhraseStatement(phrase, names), func(rows driver.Rows) error {
+		if err := rows.Scan(&name, &row, &lists); err != nil {
+			return err
+		}
+		v, b := byName[name], builders[name]
+		if v == nil {
+			return fmt.Errorf("postings: a phrase in part %q", name)
+		}
+		if leaf.Path == "" {
+			var all []string
+			for _, tokens := range lists {
+				if len(all) > 0 && len(tokens) > 0 {
+					all = append(all, make([]string, elementGap)...)
+				}
+				if len(lists) > 1 { // of a text without words
+					tokens = slices.DeleteFunc(tokens, func(t string) bool { return t == "" })
+				}
+				all = append(all, tokens...)
+			}
+			return add(b, row, all)
+		}
+		starts := v.elements[leaf.Path].starts
+		if int(row)+1 >= len(starts) || int(starts[row])+len(lists) != int(starts[row+1]) {
+			return errChanged
+		}
+		for i, tokens := range lists {
+			if err := add(b, starts[row]+uint32(i), tokens); err != nil { //nolint:gosec // see above
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, v := range byName {
+		m := builders[name].matched()
+		v.leaves[key] = m
+		l.note(v, leafKind+key, m)
+	}
+	return errors.Join(l.bounded(), l.keep())
+}
+
+// sloppyFrequency returns how often a phrase with slop occurs in a text.
+func sloppyFrequency(p algebra.Phrase, tokens []string) float64 {
+	var terms []sloppyphrase.Term
+	for i, words := range p.Terms {
+		if len(words) == 0 {
+			continue
+		}
+		t := sloppyphrase.Term{Offset: i, Words: words}
+		for at, token := range tokens {
+			if token != "" && slices.Contains(words, token) {
+				t.Positions = append(t.Positions, at)
+			}
+		}
+		if len(t.Positions) == 0 {
+			return 0
+		}
+		terms = append(terms, t)
+	}
+	if len(terms) == 1 {
+		return float64(len(terms[0].Positions))
+	}
+	return sloppyphrase.Frequency(terms, p.Slop)
 }
 
 // lacks names the views that lack something.
@@ -258,7 +354,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	var number uint16
 	var name, raw string
 	var element, length uint32
-	err := l.query(l.ctx, "lengths", planner.LengthsStatement(texts, names), func(rows driver.Rows) error {
+	err := l.readParts(stepLengths, planner.LengthsStatement(texts, names), func(rows driver.Rows) error {
 		if err := rows.Scan(&number, &name, &element, &length, &raw); err != nil {
 			return err
 		}
@@ -296,49 +392,23 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	return l.bounded()
 }
 
-func (l *loader) loadNumbers(n *needs) error {
-	for key, f := range n.numbers {
+func (l *loader) loadValues(n *needs) error {
+	for key, f := range n.values {
 		for _, v := range l.views {
-			if v.numbers[key] != nil {
+			if v.values[key] != nil {
 				continue
 			}
-			values := make(numbers, v.size(f.Nested))
-			at := 0
-			if f.Nested == "" {
-				for i := range values {
-					values[i] = readmodel.SearchMissing
-				}
-			}
-			var row uint32
-			var value int64
-			err := l.query(l.ctx, "numbers", planner.NumbersStatement(f, v.part.name), func(rows driver.Rows) error {
-				if err := rows.Scan(&row, &value); err != nil {
-					return err
-				}
-				place := int(row)
-				if f.Nested != "" {
-					place = at
-					at++
-				}
-				if place >= len(values) {
-					return errChanged
-				}
-				values[place] = value
-				return nil
-			})
+			values, err := l.readValues(v, f)
 			if err != nil {
 				return err
 			}
-			if f.Nested != "" && at != len(values) {
-				return errChanged
-			}
 			if n.seen != "" && planner.ReadsUpdatedAt(f) {
-				if err := l.freshen(v, values); err != nil {
+				if err := l.freshen(v, values.numbers); err != nil {
 					return err
 				}
 			}
-			v.numbers[key] = values
-			l.note(v, n.numbersKey(key), values)
+			v.values[key] = values
+			l.note(v, n.valuesKey(key), values)
 			if err := l.bounded(); err != nil {
 				return err
 			}
@@ -347,11 +417,66 @@ func (l *loader) loadNumbers(n *needs) error {
 	return nil
 }
 
+// readValues reads a column of a part. Rows that were deleted from the part have no values.
+func (l *loader) readValues(v *view, f algebra.Field) (*values, error) {
+	size := v.size(f.Nested)
+	out := &values{}
+	var number int64
+	var text string
+	var put func(unit int)
+	dest := any(&number)
+	if f.IsString() {
+		out.texts, out.size, dest = make([]string, size), 16*size, &text
+		shared := make(map[string]string) // most columns repeat their values
+		put = func(unit int) {
+			same, ok := shared[text]
+			if !ok {
+				same, out.size = text, out.size+len(text)
+				if len(shared) < maxShared {
+					shared[text] = text
+				}
+			}
+			out.texts[unit] = same
+		}
+	} else {
+		out.numbers, out.size = make([]int64, size), 8*size
+		for i := range out.numbers {
+			out.numbers[i] = readmodel.SearchMissing
+		}
+		put = func(unit int) { out.numbers[unit] = number }
+	}
+	var row uint32
+	next := 0 // of the elements
+	err := l.readParts(stepValues, planner.ValuesStatement(f, v.part.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&row, dest); err != nil {
+			return err
+		}
+		unit := int(row)
+		if f.Nested != "" {
+			unit = next
+			next++
+		}
+		if unit >= size {
+			return errChanged
+		}
+		put(unit)
+		return nil
+	})
+	if err == nil && f.Nested != "" && next != size {
+		err = errChanged
+	}
+	return out, err
+}
+
+// maxShared is the number of different texts of a column that are looked up while it is read, so that equal ones are
+// held once.
+const maxShared = 1 << 16
+
 // freshen puts the instants of newer versions in place of those of their content.
-func (l *loader) freshen(v *view, values numbers) error {
+func (l *loader) freshen(v *view, values []int64) error {
 	var row uint32
 	var value int64
-	return l.query(l.ctx, "freshened", planner.FreshenedStatement(v.part.name), func(rows driver.Rows) error {
+	return l.readParts("freshened", planner.FreshenedStatement(v.part.name), func(rows driver.Rows) error {
 		if err := rows.Scan(&row, &value); err != nil {
 			return err
 		}

@@ -1,0 +1,227 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/platform/clickhouse"
+	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
+	"muster/schemas/readmodel"
+)
+
+// ranking is a page: where its people stand, and what is shown of them.
+type ranking struct {
+	places    []planner.Place
+	documents []readstore.Document   // one a place
+	elements  [][][]postings.Element // one a place, for each of the clauses with inner hits
+	more      bool                   // others follow
+}
+
+// maxAttempts is how often a page is made of another snapshot because the table changed while its terms were looked up.
+const maxAttempts = 4
+
+// execute ranks the people of the page and reads their documents, as of a snapshot no older than the call. It makes the
+// page of the newest snapshot that is known while it looks for a newer one.
+func (s *Search) execute(ctx context.Context) (*ranking, error) {
+	x, asked := s.searcher.index, *s
+	known := x.Current()
+	for attempt := 1; ; attempt++ {
+		working, stop := context.WithCancel(ctx)
+		var latest *postings.Snapshot
+		looking := make(chan error, 1)
+		go func() {
+			var err error
+			latest, err = x.Latest(working)
+			looking <- err
+		}()
+		var r *ranking
+		var failed error
+		d := &dictionary{Searcher: s.searcher, snapshot: known}
+		if known != nil {
+			s.reset(&asked)
+			r, failed = s.executeAs(working, d)
+		}
+		err := <-looking
+		if err == nil && failed == nil && d.found.Load() {
+			latest, err = x.Latest(working)
+		}
+		stop()
+		if err != nil {
+			return nil, err
+		}
+		if known != nil && !postings.Changed(failed) {
+			newest := latest.Number == known.Number
+			if newest || attempt > 1 && (!d.found.Load() || attempt > maxAttempts) {
+				return r, failed
+			}
+		}
+		known = latest
+	}
+}
+
+// reset makes a search what it was before an attempt: what an attempt notes of terms is true of its snapshot alone.
+func (s *Search) reset(asked *Search) {
+	s.node, s.sorts, s.cursor = asked.node, slices.Clone(asked.sorts), asked.cursor
+	if s.cursor.Stats = asked.cursor.Stats.Clone(); s.first {
+		s.cursor.Stats, s.cursor.Expansions = planner.NewStats(), nil
+	}
+}
+
+// executeAs makes the page of the snapshot of a dictionary.
+func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error) {
+	if err := s.expand(ctx, d); err != nil {
+		return nil, err
+	}
+	if !s.first && s.request.Size == 0 {
+		return &ranking{}, nil
+	}
+	x, snapshot := s.searcher.index, d.snapshot
+	if s.first {
+		snapshot.NoteAbsent(s.node, s.cursor.Stats)
+		if err := slotFrom(ctx).downgrade(ctx, estimateCost(s.node, s.cursor.Stats)); err != nil {
+			return nil, err
+		}
+	}
+	q := s.question()
+	q.Hidden, q.MaxTime, q.Workers = s.searcher.deps.Store.Hidden(), s.searcher.cfg.Timeout, 1
+	q.Yielding = slotFrom(ctx).priority != cheapPriority
+	if slotFrom(ctx).mayUseAllThreads() {
+		q.Workers = s.searcher.cfg.Threads
+	}
+	a, err := x.Rank(ctx, snapshot, q)
+	var large *postings.TooLarge
+	switch {
+	case errors.As(err, &large):
+		return nil, &TooExpensiveError{large.Reason}
+	case err != nil:
+		return nil, err
+	case a.Invalid:
+		return nil, &TooExpensiveError{invalidScore}
+	}
+	if s.first {
+		s.cursor.Total = a.Total
+	}
+	documents, err := s.documents(ctx, snapshot, a)
+	if errors.Is(err, readstore.ErrSharedHash) {
+		if err = x.Identify(ctx, snapshot, a); err == nil {
+			documents, err = s.documents(ctx, snapshot, a)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &ranking{places: a.Places, elements: a.Elements, documents: documents}
+	if r.more = len(a.Places) > s.request.Size; r.more {
+		r.places = a.Places[:s.request.Size]
+	}
+	return r, nil
+}
+
+// question is what the index is asked for the page.
+func (s *Search) question() *postings.Question {
+	q := &postings.Question{
+		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Inner: innerClauses(s.node),
+		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
+			return s.searcher.countFields(ctx, s.node, planner.SortFilters(s.sorts), s.cursor.Stats, snapshot.People)
+		},
+	}
+	if s.request.Size > 0 {
+		q.Limit = s.request.Size + 1
+	}
+	if !s.first {
+		q.After = &s.cursor.After
+	}
+	return q
+}
+
+// innerClauses are the clauses of a query that have inner hits.
+func innerClauses(n algebra.Node) (list []algebra.Nested) {
+	algebra.Walk(n, func(n algebra.Node) {
+		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
+			list = append(list, m)
+		}
+	})
+	return list
+}
+
+// documents reads the documents of a page, but not that of the person behind it.
+func (s *Search) documents(ctx context.Context, snapshot *postings.Snapshot, a *postings.Answer) ([]readstore.Document, error) {
+	keys := make([]readstore.ProfileKey, min(len(a.Places), s.request.Size))
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	for i := range keys {
+		keys[i] = readstore.ProfileKey{Hash: a.Places[i].Hash, ProfileID: a.Places[i].ProfileID}
+	}
+	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, readstore.AsOf{State: snapshot.Documents, Unseen: snapshot.Unseen})
+}
+
+// cluster returns the name of the cluster that the tables are on, empty for a single server. Clusters of several shards
+// cannot be searched.
+func (s *Searcher) cluster(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	layout := s.layout
+	s.mu.Unlock()
+	if layout == nil {
+		found, err := readmodel.FindLayout(ctx, s.deps.Conn)
+		if errors.Is(err, readmodel.ErrNoTables) {
+			return "", &Unavailable{Reason: "search is not available: " + err.Error()}
+		}
+		if err != nil {
+			return "", s.statementError(stepLayout, err)
+		}
+		layout = &found
+		s.mu.Lock()
+		s.layout = layout
+		s.mu.Unlock()
+	}
+	if layout.Cluster == "" {
+		return "", nil
+	}
+	var shards uint64
+	err := s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error { return rows.Scan(&shards) })
+	if err == nil && shards > 1 {
+		err = &Unavailable{Reason: fmt.Sprintf("search is not available on a ClickHouse cluster of %d shards: it needs OpenSearch (OPENSEARCH_URL)", shards)}
+	}
+	return layout.Cluster, err
+}
+
+// stepLayout is the step that reads how the tables are laid out.
+const stepLayout = "layout"
+
+// readIndex runs the statements of the index.
+func (s *Searcher) readIndex(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error {
+	switch {
+	case postings.Shared(step): // other calls wait for it: it does not pause for them
+		ctx = (&slot{priority: cheapPriority}).newContext(ctx)
+	case postings.Behind(ctx):
+		if err := s.admission.waitIdle(ctx); err != nil {
+			return err
+		}
+		ctx = (&slot{priority: expensivePriority}).newContext(ctx)
+	}
+	err := s.query(ctx, step, statement, scan)
+	var budget *TooExpensiveError
+	switch code, ok := clickhouse.CodeOf(err); {
+	case !postings.Shared(step) || err == nil:
+		return err
+	case ok && code == proto.ErrAccessDenied:
+		s.deps.Logger.Error("search: the ClickHouse user may not read the parts of the table", slog.Any("error", err))
+		return &postings.Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read system.parts: " +
+			"its operator has to GRANT SELECT ON system.parts to that user"}
+	case errors.As(err, &budget): // that is no query's fault
+		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement", slog.String("step", step), slog.Any("error", err))
+		return &postings.Unavailable{Reason: fmt.Sprintf("search is not available: reading the profiles takes more than %d MiB of memory",
+			s.cfg.MaxMemory>>20)}
+	}
+	return err
+}

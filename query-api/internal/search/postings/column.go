@@ -1,0 +1,115 @@
+package postings
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// values are the values of a field in one part, one a unit of the field's own path. Texts have texts, empty if
+// missing. Numbers, dates, and booleans as 0 and 1 have numbers, readmodel.SearchMissing if missing.
+type values struct {
+	numbers []int64
+	texts   []string
+	size    int // in bytes
+}
+
+func (v *values) bytes() int { return 64 + v.size }
+
+// column is a field as the units of a path have it. The zero value is that of a compiler without a view.
+type column struct {
+	*values
+	// elements is not nil if the units are people and the values those of their elements.
+	elements *elements
+}
+
+// bounds returns the indexes of a unit's values, from first to before last.
+func (c column) bounds(unit int) (first, last int) {
+	if c.elements == nil {
+		return unit, unit + 1
+	}
+	return int(c.elements.starts[unit]), int(c.elements.starts[unit+1])
+}
+
+// appendNumbers appends the numbers that a unit has.
+func (c column) appendNumbers(list []int64, unit int) []int64 {
+	first, last := c.bounds(unit)
+	for _, v := range c.numbers[first:last] {
+		if v != readmodel.SearchMissing {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// least returns the least number that a unit has, readmodel.SearchMissing if it has none.
+func (c column) least(unit int) int64 {
+	if c.elements == nil {
+		return c.numbers[unit]
+	}
+	if list := c.appendNumbers(nil, unit); len(list) > 0 {
+		return slices.Min(list)
+	}
+	return readmodel.SearchMissing
+}
+
+// text writes the value of a unit of the field's own path, empty if it is missing.
+func (c column) text(unit int) string {
+	if c.texts != nil {
+		return c.texts[unit]
+	}
+	if v := c.numbers[unit]; v != readmodel.SearchMissing {
+		return strconv.FormatInt(v, 10)
+	}
+	return ""
+}
+
+// joined returns one number for several, of which there is at least one. It sorts them.
+func joined(mode algebra.ScoreMode, list []float64) float64 {
+	slices.Sort(list)
+	n := len(list)
+	switch mode {
+	case algebra.ScoreMax:
+		return list[n-1]
+	case algebra.ScoreSum, algebra.ScoreAvg:
+		sum := 0.0
+		for _, x := range list {
+			sum += x
+		}
+		if mode == algebra.ScoreAvg {
+			sum /= float64(n)
+		}
+		return sum
+	case algebra.ScoreMedian:
+		return (list[(n-1)/2] + list[n/2]) / 2
+	}
+	return list[0]
+}
+
+// joinedWhole is joined for whole numbers. Averages and medians are rounded, halves up, as in Elasticsearch.
+func joinedWhole(mode algebra.ScoreMode, list []int64) int64 {
+	switch mode {
+	case algebra.ScoreMax:
+		return slices.Max(list)
+	case algebra.ScoreSum:
+		sum := int64(0)
+		for _, n := range list {
+			sum += n
+		}
+		return sum
+	case algebra.ScoreAvg, algebra.ScoreMedian:
+		return int64(math.Floor(joined(mode, floats(list)) + 0.5))
+	}
+	return slices.Min(list)
+}
+
+func floats(list []int64) []float64 {
+	out := make([]float64, len(list))
+	for i, n := range list {
+		out[i] = float64(n)
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package postings
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+)
+
+// Reading is a statement that reads what a query needs.
+type Reading struct {
+	Step string
+	planner.Statement
+}
+
+// Explain returns the statements that read what a question needs, as if nothing of it were cached.
+func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Reading, error) {
+	c := compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx}}
+	if _, err := c.plan(q, q.Limit > 0 && planner.Scored(q.Sort)); err != nil {
+		return nil, err
+	}
+	n := c.needs
+	if q.First && NeedsCounts(q) {
+		for _, t := range planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats) {
+			leaf := planner.Leaf{Node: algebra.Term{Field: t.Field, Text: t.Text}}
+			n.leaves[leaf.Key()] = leaf
+		}
+	}
+	names := make([]string, len(s.parts))
+	for i, p := range s.parts {
+		names[i] = p.name
+	}
+	var out []Reading
+	add := func(step string, statement planner.Statement) {
+		if len(s.parts) > 0 {
+			statement = s.parts[0].replica.Read(statement)
+		}
+		out = append(out, Reading{step, statement})
+	}
+	for _, path := range slices.Sorted(maps.Keys(n.paths)) {
+		add(stepElements, planner.ElementsStatement(path, names))
+	}
+	var leaves, phrases []planner.Leaf
+	for _, key := range slices.Sorted(maps.Keys(n.leaves)) {
+		leaf := n.leaves[key]
+		switch p, ok := leaf.Node.(algebra.Phrase); {
+		case ok && p.Slop > 0:
+			add(stepPhrase, planner.PhraseStatement(p, names))
+		case ok:
+			phrases = append(phrases, leaf)
+		default:
+			leaves = append(leaves, leaf)
+		}
+	}
+	for _, list := range [][]planner.Leaf{leaves, phrases} {
+		for some := range slices.Chunk(list, maxAtOnce) {
+			add(stepLeaves, planner.LeafStatement(some, names))
+		}
+	}
+	var texts []planner.Text
+	for _, key := range slices.Sorted(maps.Keys(n.norms)) {
+		texts = append(texts, n.norms[key])
+	}
+	for some := range slices.Chunk(texts, maxAtOnce) {
+		add(stepLengths, planner.LengthsStatement(some, names))
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.values)) {
+		for _, name := range names {
+			add(stepValues, planner.ValuesStatement(n.values[key], name))
+		}
+	}
+	return out, nil
+}
