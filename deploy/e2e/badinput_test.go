@@ -245,7 +245,7 @@ func badInput(t *testing.T, p *platform) {
 
 	t.Run("paths and methods", func(t *testing.T) {
 		for path, method := range map[string]string{"/v1/nothing": http.MethodGet, "/v2/person/enrich": http.MethodPost,
-			"/": http.MethodGet, "/v1/person/enrich/": http.MethodPost} {
+			"/v1": http.MethodGet, "/v1/person/enrich/": http.MethodPost} {
 			got, err := a.do(t.Context(), method, path, nil, nil)
 			require.NoError(t, err)
 			refused(t, got, http.StatusNotFound)

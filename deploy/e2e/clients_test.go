@@ -174,7 +174,7 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, usage.Value.Credits.Used)
 	require.NotEmpty(t, usage.Value.Endpoints)
-	description, err := api.GetDescription(ctx)
+	description, err := api.GetOpenAPI(ctx)
 	require.NoError(t, err)
 	var described struct {
 		Paths map[string]map[string]jsontext.Value `json:"paths"`

@@ -207,7 +207,7 @@ func (c *Client) GetUsage(ctx context.Context) (*Response[Usage], error) {
 	return call[Usage](ctx, c, newGet("/v1/usage", nil), false)
 }
 
-// GetDescription returns the OpenAPI description of the API (GET /v1/openapi.json).
-func (c *Client) GetDescription(ctx context.Context) (*Response[jsontext.Value], error) {
+// GetOpenAPI returns the OpenAPI description of the API (GET /v1/openapi.json).
+func (c *Client) GetOpenAPI(ctx context.Context) (*Response[jsontext.Value], error) {
 	return call[jsontext.Value](ctx, c, newGet("/v1/openapi.json", nil), false)
 }
