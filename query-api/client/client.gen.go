@@ -437,22 +437,28 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Count    SearchStatementStep = "count"
+	Elements SearchStatementStep = "elements"
 	Fields   SearchStatementStep = "fields"
-	Presence SearchStatementStep = "presence"
-	Rank     SearchStatementStep = "rank"
+	Lengths  SearchStatementStep = "lengths"
+	Phrase   SearchStatementStep = "phrase"
+	Postings SearchStatementStep = "postings"
+	Values   SearchStatementStep = "values"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
 func (e SearchStatementStep) Valid() bool {
 	switch e {
-	case Count:
+	case Elements:
 		return true
 	case Fields:
 		return true
-	case Presence:
+	case Lengths:
 		return true
-	case Rank:
+	case Phrase:
+		return true
+	case Postings:
+		return true
+	case Values:
 		return true
 	default:
 		return false
@@ -1493,7 +1499,7 @@ type Repo struct {
 
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
-	// EstimatedRows Maximum number of rows read by these statements, without those that are not listed (`step`).
+	// EstimatedRows Maximum number of rows read by the listed statements.
 	EstimatedRows int64 `json:"estimated_rows"`
 
 	// MaxCredits Maximum cost of the page.
@@ -1599,25 +1605,19 @@ type SearchStatement struct {
 	Parameters map[string]string `json:"parameters"`
 	Sql        string            `json:"sql"`
 
-	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
-	// `rank` the page.
+	// Step `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+	// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+	// field statistics. What is loaded already is listed as well.
 	//
-	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-	// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-	// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-	// hits.
+	// The expansion of fuzzy words, prefixes and patterns is not listed.
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
-// `rank` the page.
+// SearchStatementStep `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+// field statistics. What is loaded already is listed as well.
 //
-// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-// hits.
+// The expansion of fuzzy words, prefixes and patterns is not listed.
 type SearchStatementStep string
 
 // Skill defines model for Skill.
@@ -9942,9 +9942,9 @@ type ClientInterface interface {
 
 	// ExplainSearchWithBody Explain a search
 	//
-	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-	// query would be rejected. Free.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+	// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+	// page, and why the query would be rejected. Free.
 	//
 	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -9957,9 +9957,9 @@ type ClientInterface interface {
 
 	// ExplainSearch Explain a search
 	//
-	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-	// query would be rejected. Free.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+	// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+	// page, and why the query would be rejected. Free.
 	//
 	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -10338,9 +10338,9 @@ func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, b
 
 // ExplainSearchWithBody Explain a search
 //
-// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-// query would be rejected. Free.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+// page, and why the query would be rejected. Free.
 //
 // It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 // their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -10363,9 +10363,9 @@ func (c *Client) ExplainSearchWithBody(ctx context.Context, params *ExplainSearc
 
 // ExplainSearch Explain a search
 //
-// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-// query would be rejected. Free.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+// page, and why the query would be rejected. Free.
 //
 // It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 // their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -11451,9 +11451,9 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithBodyWithResponse Explain a search
 	//
-	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-	// query would be rejected. Free.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+	// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+	// page, and why the query would be rejected. Free.
 	//
 	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -11466,9 +11466,9 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithResponse Explain a search
 	//
-	// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-	// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-	// query would be rejected. Free.
+	// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+	// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+	// page, and why the query would be rejected. Free.
 	//
 	// It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 	// their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -14421,9 +14421,9 @@ func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, para
 
 // ExplainSearchWithBodyWithResponse Explain a search
 //
-// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-// query would be rejected. Free.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+// page, and why the query would be rejected. Free.
 //
 // It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 // their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
@@ -14442,9 +14442,9 @@ func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Cont
 
 // ExplainSearchWithResponse Explain a search
 //
-// Returns what a search would do: the parsed query, the SQL statements with parameters that answer it if the
-// in-memory index cannot, the number of rows that these would read, the maximum cost of the page, and why the
-// query would be rejected. Free.
+// Returns what a search would do: the parsed query, the SQL statements with parameters that load what it needs into
+// the in-memory index, the number of rows that these would read if nothing of it were loaded, the maximum cost of the
+// page, and why the query would be rejected. Free.
 //
 // It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
 // their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and

@@ -406,22 +406,28 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Count    SearchStatementStep = "count"
+	Elements SearchStatementStep = "elements"
 	Fields   SearchStatementStep = "fields"
-	Presence SearchStatementStep = "presence"
-	Rank     SearchStatementStep = "rank"
+	Lengths  SearchStatementStep = "lengths"
+	Phrase   SearchStatementStep = "phrase"
+	Postings SearchStatementStep = "postings"
+	Values   SearchStatementStep = "values"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
 func (e SearchStatementStep) Valid() bool {
 	switch e {
-	case Count:
+	case Elements:
 		return true
 	case Fields:
 		return true
-	case Presence:
+	case Lengths:
 		return true
-	case Rank:
+	case Phrase:
+		return true
+	case Postings:
+		return true
+	case Values:
 		return true
 	default:
 		return false
@@ -1385,7 +1391,7 @@ type Repo struct {
 
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
-	// EstimatedRows Maximum number of rows read by these statements, without those that are not listed (`step`).
+	// EstimatedRows Maximum number of rows read by the listed statements.
 	EstimatedRows int64 `json:"estimated_rows"`
 
 	// MaxCredits Maximum cost of the page.
@@ -1491,25 +1497,19 @@ type SearchStatement struct {
 	Parameters map[string]interface{} `json:"parameters"`
 	Sql        string                 `json:"sql"`
 
-	// Step `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-	// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
-	// `rank` the page.
+	// Step `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+	// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+	// field statistics. What is loaded already is listed as well.
 	//
-	// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-	// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-	// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-	// hits.
+	// The expansion of fuzzy words, prefixes and patterns is not listed.
 	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep `presence` checks which terms of a query with many terms exist; later steps omit absent terms, but are
-// listed with all terms. `count` computes document frequencies and the total, `fields` field statistics, and
-// `rank` the page.
+// SearchStatementStep `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
+// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
+// field statistics. What is loaded already is listed as well.
 //
-// Not listed are: for many people and fields, a first ranking of a sample, after which the page is ranked
-// without non-competitive fields; the expansion of fuzzy words, prefixes and patterns; the positions of
-// phrases with `slop` that repeat a word; a second `rank` after concurrent changes; and the reads of inner
-// hits.
+// The expansion of fuzzy words, prefixes and patterns is not listed.
 type SearchStatementStep string
 
 // Skill defines model for Skill.
