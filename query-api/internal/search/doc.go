@@ -1,18 +1,16 @@
-// Package search answers person search: it reads a query of Elasticsearch's
-// language (clause), makes SQL of it (planner), ranks the people who match on
-// narrow columns, and then fetches the documents of one page.
+// Package search answers person search. A page goes through these steps:
 //
-// Where the tables are this server's own, people are ranked by what is kept in memory of their parts (postings, kept.go), and
-// what follows is asked of ClickHouse only where that cannot.
+//  1. Parse and lower (clause): the request becomes nodes (algebra), sort keys and a source filter. Errors are of type
+//     [*clause.Error] or those of package cursor.
+//  2. Expand (expand.go): fuzzy words, prefixes and patterns become the terms that exist.
+//  3. Execute (execute.go): the index (postings) ranks people as of a snapshot of the table's parts, reading with the
+//     statements of planner what it has not read before.
+//  4. Render: the documents of the page are read from package readstore, filtered by _source (source.go), and inner hits
+//     are added (inner.go).
 //
-// A page is read by SQL in at most four statements: fields and terms that scores need
-// (kept for a while), ranks with the total (which comes with the terms where those
-// are counted), documents. What a page's
-// order depends on beside the people themselves travels in the cursor, so that
-// nobody whose sort values stay is shown twice or left out while records are
-// being refreshed.
+// What the order depends on beside the people themselves travels in the cursor, so that a person whose sort values stay is
+// neither shown twice nor left out while records are refreshed.
 //
-// Every statement runs within limits of time, memory and rows; a query that
-// exceeds one is refused with a [*Budget]. Input errors are of type
-// [*clause.Error] or one of package cursor's.
+// A query that takes more than a query may is a [*Budget]. A call that is not answered before its deadline for other
+// reasons is a [*Busy], and a table that cannot be searched is an [*Unavailable].
 package search

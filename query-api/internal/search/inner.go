@@ -18,7 +18,8 @@ import (
 const invalidScore = "function_score: score is negative or not a number, or a field has no value; " +
 	"set `missing` or use another modifier, factor or scale"
 
-// innerHits returns, by document, the member "inner_hits" that shows the elements that matched, nil if it is not wanted.
+// innerHits returns, by document, the member "inner_hits" that shows the elements that matched, nil if it is not
+// wanted.
 func (s *Search) innerHits(r *ranking) ([][]byte, error) {
 	clauses := innerClauses(s.node)
 	if len(clauses) == 0 || len(r.places) == 0 {

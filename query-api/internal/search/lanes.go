@@ -99,11 +99,6 @@ func (l lanes) rest(ctx context.Context) error {
 	return nil
 }
 
-// idle says that no other search runs at all.
-func (t *turn) idle() bool {
-	return len(t.lanes.cheap)+len(t.lanes.wide)+len(t.lanes.expensive) == 1
-}
-
 type turnKey struct{}
 
 // within is the context of the statements of the search.

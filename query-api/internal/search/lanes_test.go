@@ -79,13 +79,10 @@ func TestLanes(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	dear := enter(expensive)
-	require.True(t, dear.idle())
 	require.False(t, dear.alone(), "others may come")
 	full(expensive)
 	one := enter(cheap)
 	require.True(t, one.alone(), "the expensive one pauses")
-	require.False(t, one.idle())
-	require.False(t, dear.idle())
 	require.Greater(t, dear.priority, one.priority)
 	broad := enter(wide)
 	require.Greater(t, broad.priority, one.priority)
@@ -114,12 +111,10 @@ func TestLanes(t *testing.T) {
 	for _, turn := range []*turn{one, other, dear} {
 		turn.leave()
 	}
-	require.True(t, enter(wide).idle())
 
 	none := turnOf(t.Context())
 	require.Equal(t, cheapPriority, none.priority)
 	require.False(t, none.alone())
-	require.False(t, none.idle())
 	require.Same(t, one, turnOf(one.within(t.Context())))
 }
 

@@ -365,7 +365,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 			a.documents = append(a.documents, p.identity)
 			return nil
 		}
-		p.rows = int(n) //nolint:gosec // rows of a part
+		p.rows = int(n)
 		a.rows += n
 		a.people = append(a.people, p)
 		return nil
