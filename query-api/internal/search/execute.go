@@ -194,6 +194,10 @@ func (s *Searcher) cluster(ctx context.Context) (string, error) {
 	err := s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error {
 		return rows.Scan(&shards)
 	})
+	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrAccessDenied {
+		err = &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read other nodes of " +
+			"the cluster: its operator has to GRANT REMOTE ON *.* to that user"}
+	}
 	if err == nil && shards > 1 {
 		err = &Unavailable{Reason: fmt.Sprintf("search is not available on a ClickHouse cluster of %d shards: "+
 			"it needs OpenSearch (OPENSEARCH_URL)", shards)}
