@@ -1,14 +1,16 @@
-// Package search executes person searches: it validates a query in Elasticsearch's query DSL (package clause), ranks
-// the matching people, and fetches the documents of one page.
+// Package search answers person search. A page goes through these steps:
 //
-// If the tables are on one server, the in-memory index ranks (package postings). Queries that the index cannot answer,
-// and all queries on a cluster, are ranked with SQL (package planner), in at most four statements: absent terms,
-// statistics for scores with the total, ranks, documents.
+//  1. Parse and lower (clause): the request becomes nodes (algebra), sort keys and a source filter. Errors are of type
+//     [*clause.Error] or those of package cursor.
+//  2. Expand (expand.go): fuzzy words, prefixes and patterns become the terms that exist.
+//  3. Execute (execute.go): the index (postings) ranks people as of a snapshot of the table's parts, reading with the
+//     statements of planner what it has not read before.
+//  4. Render: the documents of the page are read from package readstore, filtered by _source (source.go), and inner hits
+//     are added (inner.go).
 //
-// What the order of a page depends on, besides the people, is stored in the cursor. A person whose sort values do not
-// change is returned once by a walk over all pages, also while records are refreshed.
+// What the order depends on beside the people themselves travels in the cursor, so that a person whose sort values stay is
+// neither shown twice nor left out while records are refreshed.
 //
-// Each statement has limits of time, memory and rows; a query that exceeds one fails with a [TooExpensiveError]. A
-// search that misses its deadline for other reasons fails with an [OverloadedError]. Errors of the request are a
-// [clause.Error] or errors of package cursor.
+// A query that takes more than a query may is a [*TooExpensiveError]. A call that is not answered before its deadline for other
+// reasons is a [*OverloadedError], and a table that cannot be searched is an [*Unavailable].
 package search

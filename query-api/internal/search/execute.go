@@ -154,7 +154,9 @@ func innerClauses(n algebra.Node) (list []algebra.Nested) {
 }
 
 // documents reads the documents of a page, but not that of the person behind it.
-func (s *Search) documents(ctx context.Context, snapshot *postings.Snapshot, a *postings.Answer) ([]readstore.Document, error) {
+func (s *Search) documents(
+	ctx context.Context, snapshot *postings.Snapshot, a *postings.Answer,
+) ([]readstore.Document, error) {
 	keys := make([]readstore.ProfileKey, min(len(a.Places), s.request.Size))
 	if len(keys) == 0 {
 		return nil, nil
@@ -162,7 +164,8 @@ func (s *Search) documents(ctx context.Context, snapshot *postings.Snapshot, a *
 	for i := range keys {
 		keys[i] = readstore.ProfileKey{Hash: a.Places[i].Hash, ProfileID: a.Places[i].ProfileID}
 	}
-	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, readstore.AsOf{State: snapshot.Documents, Unseen: snapshot.Unseen})
+	as := readstore.AsOf{State: snapshot.Documents, Unseen: snapshot.Unseen}
+	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, as)
 }
 
 // cluster returns the name of the cluster that the tables are on, empty for a single server. Clusters of several shards
@@ -188,9 +191,16 @@ func (s *Searcher) cluster(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	var shards uint64
-	err := s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error { return rows.Scan(&shards) })
+	err := s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error {
+		return rows.Scan(&shards)
+	})
+	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrAccessDenied {
+		err = &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read other nodes of " +
+			"the cluster: its operator has to GRANT REMOTE ON *.* to that user"}
+	}
 	if err == nil && shards > 1 {
-		err = &Unavailable{Reason: fmt.Sprintf("search is not available on a ClickHouse cluster of %d shards: it needs OpenSearch (OPENSEARCH_URL)", shards)}
+		err = &Unavailable{Reason: fmt.Sprintf("search is not available on a ClickHouse cluster of %d shards: "+
+			"it needs OpenSearch (OPENSEARCH_URL)", shards)}
 	}
 	return layout.Cluster, err
 }
@@ -199,7 +209,9 @@ func (s *Searcher) cluster(ctx context.Context) (string, error) {
 const stepLayout = "layout"
 
 // readIndex runs the statements of the index.
-func (s *Searcher) readIndex(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error {
+func (s *Searcher) readIndex(
+	ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error,
+) error {
 	switch {
 	case postings.Shared(step): // other calls wait for it: it does not pause for them
 		ctx = (&slot{priority: cheapPriority}).newContext(ctx)
@@ -216,12 +228,13 @@ func (s *Searcher) readIndex(ctx context.Context, step string, statement planner
 		return err
 	case ok && code == proto.ErrAccessDenied:
 		s.deps.Logger.Error("search: the ClickHouse user may not read the parts of the table", slog.Any("error", err))
-		return &postings.Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read system.parts: " +
-			"its operator has to GRANT SELECT ON system.parts to that user"}
+		return &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read " +
+			"system.parts: its operator has to GRANT SELECT ON system.parts to that user"}
 	case errors.As(err, &budget): // that is no query's fault
-		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement", slog.String("step", step), slog.Any("error", err))
-		return &postings.Unavailable{Reason: fmt.Sprintf("search is not available: reading the profiles takes more than %d MiB of memory",
-			s.cfg.MaxMemory>>20)}
+		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement",
+			slog.String("step", step), slog.Any("error", err))
+		return &Unavailable{Reason: fmt.Sprintf("search is not available: reading the profiles takes more than %d MiB of "+
+			"memory", s.cfg.MaxMemory>>20)}
 	}
 	return err
 }

@@ -34,10 +34,10 @@ type Statement struct {
 	Parameters map[string]string `json:"parameters"`
 }
 
-// Explain says what a search would do: the query as it is executed, and the statements by which what it needs of the index
-// is read if nothing of it is in memory, with the rows they read. What is refused is an answer, not an error; a wrong
-// cursor is an error. Fuzzy words, unfinished words and patterns are replaced by placeholders of the stored terms that
-// they become: only a search, which costs, shows what is stored. Explain waits its turn as a search does.
+// Explain says what a search would do: the query as it is executed, and the statements by which what it needs of the
+// index is read if nothing of it is in memory, with the rows they read. What is refused is an answer, not an error; a
+// wrong cursor is an error. Fuzzy words, unfinished words and patterns are replaced by placeholders of the stored terms
+// that they become: only a search, which costs, shows what is stored. Explain waits its turn as a search does.
 func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
 	if err == nil {

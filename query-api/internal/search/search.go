@@ -151,9 +151,12 @@ func (s *Searcher) Close() {
 
 // measure makes the metrics.
 func (s *Searcher) measure() error {
-	s.pages = prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_query_api_searches_total", Help: "Pages of search."})
+	s.pages = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "muster_query_api_searches_total", Help: "Pages of search.",
+	})
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "muster_query_api_search_postings_bytes", Help: "Memory of the search index, without the profile hashes (--search-memory limits it).",
+		Name: "muster_query_api_search_postings_bytes",
+		Help: "Memory of the search index, without the profile hashes (--search-memory limits it).",
 	}, func() float64 { return float64(s.index.Bytes()) })
 	if s.deps.Registerer == nil {
 		return nil

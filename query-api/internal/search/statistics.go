@@ -29,7 +29,9 @@ func (s *Searcher) age(began time.Time) time.Duration {
 }
 
 // countFields counts the fields that scores need, but for those that were counted lately or for the same snapshot.
-func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats, snapshot uint64) error {
+func (s *Searcher) countFields(
+	ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats, snapshot uint64,
+) error {
 	known := func(name string) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -43,7 +45,8 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []al
 	for _, c := range planner.FieldStatements(n, filters, stats, known) {
 		began := s.deps.Now()
 		var counts []int64
-		if err := s.query(ctx, stepFields, c.Statement, func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		scan := func(rows driver.Rows) error { return rows.Scan(&counts) }
+		if err := s.query(ctx, stepFields, c.Statement, scan); err != nil {
 			return err
 		}
 		if len(counts) != 2*len(c.Names) {

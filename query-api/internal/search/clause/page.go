@@ -87,9 +87,10 @@ are optional. Elasticsearch's other formats are rejected: times without a date (
 | characters of a number | %d |
 | values in the JSON of a query, or of its sort keys | %d |
 
-A query that exceeds the limit of time, memory or rows is a 400. A query that misses its deadline for another reason,
-such as first-time reads of words and fields or other searches, is a 503 with `+"`Retry-After`"+`: a retry may succeed.
-`+"`timeout`"+` lowers the deadline (8 s).
+A query whose own work takes too much time or memory is a 400 that says so, and so is one that looks for more than
+8,192 words, values and patterns in their fields after words were expanded. One that is not answered before its
+deadline, because words and fields that were not searched lately are read first or because other searches run, is a 503
+with `+"`Retry-After`"+`: the same query may be answered when it is sent again. `+"`timeout`"+` lowers the deadline (8 s).
 
 ## Unsupported clauses
 

@@ -1,9 +1,8 @@
-// Package planner makes SQL of the algebra: what a query needs to know of the
-// collection (statistics), which people match and in which order (rank), and
-// which elements of a result matched (inner hits). It knows nodes and columns,
-// never clauses.
+// Package planner makes the SQL that search reads with, and has what scores are made of: statements that read the posting
+// lists of leaves, lengths and columns of the parts of search_people (leaf.go), terms of a field (dictionary.go), and
+// statistics (stats.go); the weights of terms (weights.go) and the sort keys (sort.go). It knows nodes and columns, never
+// clauses.
 //
-// Every value that comes from a request is a query parameter. Text comes from
-// the package's own constants and from the names of columns in
-// schemas/readmodel, nothing else.
+// Every value that comes from a request is a query parameter. Text comes from the package's own constants, from the names
+// of columns in schemas/readmodel, and from the names of clusters and their hosts.
 package planner

@@ -19,14 +19,9 @@ import (
 )
 
 // Unavailable is the error of a table that cannot be searched at present. Reason is a sentence for the caller.
-type Unavailable struct {
-	Reason string
-	cause  error
-}
+type Unavailable struct{ Reason string }
 
 func (e *Unavailable) Error() string { return e.Reason }
-
-func (e *Unavailable) Unwrap() error { return e.cause }
 
 // TooLarge is the error of a query that needs more memory than queries may, also if everything was read before.
 type TooLarge struct{ Reason string }
@@ -241,7 +236,7 @@ func (x *Index) look() {
 			x.kept.retain(nil)
 			x.mu.Unlock()
 		case errors.Is(r.err, context.DeadlineExceeded) && x.living.Err() == nil:
-			r.err = &Unavailable{fmt.Sprintf("new profiles could not be read within %v, and are read on", SharedTimeout), r.err}
+			r.err = &Unavailable{fmt.Sprintf("search is not available: new profiles could not be read within %v, and are read on", SharedTimeout)}
 		}
 		close(r.done)
 		if r.err == nil {
@@ -365,7 +360,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 			a.documents = append(a.documents, p.identity)
 			return nil
 		}
-		p.rows = int(n) //nolint:gosec // rows of a part
+		p.rows = int(n)
 		a.rows += n
 		a.people = append(a.people, p)
 		return nil

@@ -70,7 +70,7 @@ type frequency struct {
 func (b *builder) frequency(value float64) frequency {
 	for i, f := range b.freqs {
 		if f == value {
-			return frequency{value, uint8(i)} //nolint:gosec // see below
+			return frequency{value, uint8(i)}
 		}
 	}
 	if len(b.freqs) < maxFrequencies {

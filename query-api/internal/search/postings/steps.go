@@ -273,7 +273,7 @@ func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 			return errChanged
 		}
 		for i, tokens := range lists {
-			if err := add(b, starts[row]+uint32(i), tokens); err != nil { //nolint:gosec // see above
+			if err := add(b, starts[row]+uint32(i), tokens); err != nil {
 				return err
 			}
 		}
