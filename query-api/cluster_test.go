@@ -2,7 +2,6 @@ package queryapi_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -133,11 +132,32 @@ func TestCluster(t *testing.T) {
 		require.Greater(t, found, least, "people are found at all")
 	})
 	t.Run("search", func(t *testing.T) {
-		for _, path := range []string{"/v1/person/search", "/v1/person/search/explain"} {
-			r := two.do("POST", path, `{"query":{"match_all":{}}}`, nil)
-			require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
-			require.Equal(t, "2", r.header.Get("Retry-After"))
-			require.Contains(t, r.detail(), "ClickHouse cluster of 2 shards: it needs OpenSearch (OPENSEARCH_URL)")
+		queries := []string{
+			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,
+			`{"match":{"profile.headline":"senior engineer"}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
+			`{"prefix":{"profile.headline":"eng"}}`,
+			`{"match_phrase":{"experience.title":"engineer"}}`,
+			`{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
+			`{"exists":{"field":"profile.connections"}}`,
+			`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
+			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":` +
+				`{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
+		}
+		if testing.Short() {
+			queries = queries[:4]
+		}
+		for _, query := range queries {
+			same(t, "POST", "/v1/person/search", `{"query":`+query+`,"sort":["profile_id.keyword"]}`)
+		}
+	})
+	t.Run("scored search", func(t *testing.T) {
+		for _, query := range []string{
+			`{"match_all":{}}`, `{"match":{"profile.headline":"senior engineer"}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
+			`{"multi_match":{"query":"senior data engineer"}}`,
+		} {
+			same(t, "POST", "/v1/person/search", `{"query":`+query+`}`)
 		}
 	})
 
@@ -190,9 +210,15 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A cluster of one shard is searched as a single engine is, by the local table of a replica.
-func TestCluster_OfOneShardIsSearched(t *testing.T) {
-	_, conns := openCluster(t, 1)
+// A cluster is searched as a single engine is, by the local tables of one replica of each shard.
+func TestCluster_IsSearched(t *testing.T) {
+	for _, shards := range []int{1, 2} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) { clusterIsSearched(t, shards) })
+	}
+}
+
+func clusterIsSearched(t *testing.T, shards int) {
+	_, conns := openCluster(t, shards)
 	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
 		cfg.QueryTimeout, cfg.RequestTimeout = waitTimeout, waitTimeout
 		cfg.SearchTimeout, cfg.SearchDeadline = waitTimeout, waitTimeout

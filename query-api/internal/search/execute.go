@@ -168,19 +168,19 @@ func (s *Search) documents(
 	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, as)
 }
 
-// cluster returns the name of the cluster that the tables are on, empty for a single server. Clusters of several shards
-// cannot be searched.
-func (s *Searcher) cluster(ctx context.Context) (string, error) {
+// cluster returns the name of the cluster that the tables are on, empty for a single server, and the shard of each of its
+// replicas.
+func (s *Searcher) cluster(ctx context.Context) (name string, shards []uint32, err error) {
 	s.mu.Lock()
 	layout := s.layout
 	s.mu.Unlock()
 	if layout == nil {
 		found, err := readmodel.FindLayout(ctx, s.deps.Conn)
 		if errors.Is(err, readmodel.ErrNoTables) {
-			return "", &Unavailable{Reason: "search is not available: " + err.Error()}
+			return "", nil, &Unavailable{Reason: "search is not available: " + err.Error()}
 		}
 		if err != nil {
-			return "", s.statementError(stepLayout, err)
+			return "", nil, s.statementError(stepLayout, err)
 		}
 		layout = &found
 		s.mu.Lock()
@@ -188,21 +188,15 @@ func (s *Searcher) cluster(ctx context.Context) (string, error) {
 		s.mu.Unlock()
 	}
 	if layout.Cluster == "" {
-		return "", nil
+		return "", nil, nil
 	}
-	var shards uint64
-	err := s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error {
-		return rows.Scan(&shards)
+	err = s.query(ctx, stepLayout, planner.ReplicasStatement(layout.Cluster), func(rows driver.Rows) error {
+		var shard uint32
+		err := rows.Scan(&shard)
+		shards = append(shards, shard)
+		return err
 	})
-	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrAccessDenied {
-		err = &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read other nodes of " +
-			"the cluster: its operator has to GRANT REMOTE ON *.* to that user"}
-	}
-	if err == nil && shards > 1 {
-		err = &Unavailable{Reason: fmt.Sprintf("search is not available on a ClickHouse cluster of %d shards: "+
-			"it needs OpenSearch (OPENSEARCH_URL)", shards)}
-	}
-	return layout.Cluster, err
+	return layout.Cluster, shards, err
 }
 
 // stepLayout is the step that reads how the tables are laid out.
@@ -229,7 +223,7 @@ func (s *Searcher) readIndex(
 	case ok && code == proto.ErrAccessDenied:
 		s.deps.Logger.Error("search: the ClickHouse user may not read the parts of the table", slog.Any("error", err))
 		return &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read " +
-			"system.parts: its operator has to GRANT SELECT ON system.parts to that user"}
+			"system.parts: its operator has to GRANT SELECT ON system.parts, and on a cluster REMOTE ON *.*, to that user"}
 	case errors.As(err, &budget): // that is no query's fault
 		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement",
 			slog.String("step", step), slog.Any("error", err))

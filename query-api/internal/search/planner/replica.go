@@ -1,12 +1,15 @@
 package planner
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
-// Replica says where parts are read: on the server itself, or on one replica of a cluster of one shard. Its host is
-// known from PartsStatement.
+// Replica is where parts are read: the server itself, or a replica of a cluster.
 type Replica struct {
 	Cluster string // in remote_servers; empty: there is none
-	Host    string
+	// Number is the number of the replica among all of the cluster, from 1, ordered by shard.
+	Number uint32
 }
 
 // The tables of PartsStatement.
@@ -19,27 +22,37 @@ const (
 // local is what the names of the replicas' own tables end with.
 const local = "_local"
 
-// ShardsStatement counts the shards of a cluster.
-func ShardsStatement(cluster string) Statement {
-	return Statement{SQL: "SELECT count() FROM cluster('" + cluster + "', system.one)", OneThread: true}
+// ReplicasStatement lists the shards of a cluster's replicas, in the order of [Replica.Number].
+func ReplicasStatement(cluster string) Statement {
+	name := "'" + cluster + "'"
+	if macro, ok := strings.CutPrefix(cluster, "{"); ok { // as in remote_servers' own functions
+		name = "getMacro('" + strings.TrimSuffix(macro, "}") + "')"
+	}
+	return Statement{
+		SQL:       "SELECT shard_num FROM system.clusters WHERE cluster = " + name + " ORDER BY shard_num, replica_num",
+		OneThread: true,
+	}
 }
 
 // PartsStatement lists the active parts of search_people, seen_versions and network_people, on every replica of a
-// cluster. Its rows are the table, the name, an identity that no other part ever has, the number of rows, and the host.
-// Replicas that do not answer are left out.
+// cluster. Its rows are the table, the name, an identity that no other part ever has, the number of rows, and the
+// number of the replica. Each replica that answers also has a row without a table; others are left out.
 func PartsStatement(cluster string) Statement {
-	source, suffix, host := "system.parts", "", "''"
-	if cluster != "" {
-		source, suffix, host = "clusterAllReplicas('"+cluster+"', system.parts)", local, "hostName()"
-	}
 	tables := []string{PeopleTable, SeenTable, DocumentsTable}
-	for i, t := range tables {
-		tables[i] = "'" + t + suffix + "'"
+	if cluster == "" {
+		return Statement{
+			SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows, toUInt32(0) FROM system.parts WHERE active " +
+				"AND database = currentDatabase() AND table IN ('" + strings.Join(tables, "', '") + "')",
+			OneThread: true,
+		}
 	}
+	source := "clusterAllReplicas('" + cluster + "', system."
 	return Statement{
-		SQL: "SELECT replaceOne(table, '" + local + "', ''), name, concat(" + host + ", path, ' ', hash_of_all_files), rows, " + host +
-			" AS host FROM " + source + " WHERE active AND database = currentDatabase() AND table IN (" + strings.Join(tables, ", ") + ")",
-		OneThread: true, SkipUnavailable: cluster != "",
+		SQL: "SELECT replaceOne(table, '" + local + "', ''), name, concat(hostName(), ' ', toString(_shard_num), path, ' ', " +
+			"hash_of_all_files), rows, _shard_num FROM " + source + "parts) WHERE active AND database = currentDatabase() " +
+			"AND table IN ('" + strings.Join(tables, local+"', '") + local + "') UNION ALL SELECT '', '', '', toUInt64(0), " +
+			"_shard_num FROM " + source + "one)",
+		OneThread: true, SkipUnavailable: true,
 	}
 }
 
@@ -48,9 +61,8 @@ func (r Replica) Read(s Statement) Statement {
 	if r.Cluster == "" {
 		return s
 	}
-	quoted := strings.NewReplacer("\\", `\\`, "'", `\'`).Replace(r.Host)
-	s.SQL = strings.ReplaceAll(s.SQL, "FROM "+table+" WHERE _part ", "FROM clusterAllReplicas('"+r.Cluster+"', currentDatabase(), "+
-		table+local+") WHERE hostName() = '"+quoted+"' AND _part ")
+	s.SQL = strings.ReplaceAll(s.SQL, "FROM "+table+" WHERE _part ", "FROM clusterAllReplicas('"+r.Cluster+
+		"', currentDatabase(), "+table+local+") WHERE _shard_num = "+strconv.FormatUint(uint64(r.Number), 10)+" AND _part ")
 	s.SkipUnavailable = true
 	return s
 }

@@ -28,14 +28,30 @@ func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Readin
 			n.leaves[leaf.Key()] = leaf
 		}
 	}
-	names := make([]string, len(s.parts))
+	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
-		names[i] = p.name
+		views[i] = &view{part: p}
+	}
+	groups := byReplica(views)
+	if len(groups) == 0 {
+		groups = [][]*view{nil} // an empty table
 	}
 	var out []Reading
+	for _, some := range groups {
+		out = append(out, explainReads(n, some)...)
+	}
+	return out, nil
+}
+
+// explainReads returns the statements that read what is needed of the parts of a replica.
+func explainReads(n *needs, views []*view) (out []Reading) {
+	var names []string
+	for _, v := range views {
+		names = append(names, v.part.name)
+	}
 	add := func(step string, statement planner.Statement) {
-		if len(s.parts) > 0 {
-			statement = s.parts[0].replica.Read(statement)
+		if len(views) > 0 {
+			statement = views[0].part.replica.Read(statement)
 		}
 		out = append(out, Reading{step, statement})
 	}
@@ -71,5 +87,5 @@ func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Readin
 			add(stepValues, planner.ValuesStatement(n.values[key], name))
 		}
 	}
-	return out, nil
+	return out
 }

@@ -38,9 +38,9 @@ type Config struct {
 	MaxBytes int
 	// MaxPeople bounds the people of the table; default 10 million.
 	MaxPeople int
-	// Cluster returns the name of the cluster that the table is on, empty for a single server; nil: there is none. An error
-	// is that of [Index.Latest].
-	Cluster func(context.Context) (string, error)
+	// Cluster returns the name of the cluster that the table is on, empty for a single server, and the shard of each of
+	// its replicas ([planner.Replica.Number]); nil: there is none. An error is that of [Index.Latest].
+	Cluster func(context.Context) (name string, shards []uint32, err error)
 	// Loads bounds the queries that read at once; default 2. As many of those that yield to others do.
 	Loads int
 }
@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 		c.MaxPeople = 10_000_000
 	}
 	if c.Cluster == nil {
-		c.Cluster = func(context.Context) (string, error) { return "", nil }
+		c.Cluster = func(context.Context) (string, []uint32, error) { return "", nil, nil }
 	}
 	if c.Loads <= 0 {
 		c.Loads = 2
@@ -328,58 +328,47 @@ type activeParts struct {
 	seen, documents []string
 }
 
-// active lists the parts that are there: of one replica, the last one while it answers.
+// active lists the parts that are there: on a cluster those of one replica of each shard, the last one while it answers.
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
-	cluster, err := x.cfg.Cluster(ctx)
+	cluster, shards, err := x.cfg.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	last := ""
-	if s := x.Current(); s != nil && len(s.parts) > 0 {
-		last = s.parts[0].replica.Host
+	if cluster == "" {
+		shards = []uint32{0}
 	}
-	hosts := make(map[string]*activeParts)
+	replicas := make([]*activeParts, len(shards)) // nil: it does not answer
+	if cluster == "" {
+		replicas[0] = &activeParts{unseen: true}
+	}
 	err = x.query(ctx, stepParts, planner.PartsStatement(cluster), func(rows driver.Rows) error {
 		p := &part{replica: planner.Replica{Cluster: cluster}}
 		var n uint64
 		var table string
-		if err := rows.Scan(&table, &p.name, &p.identity, &n, &p.replica.Host); err != nil {
+		if err := rows.Scan(&table, &p.name, &p.identity, &n, &p.replica.Number); err != nil {
 			return err
 		}
-		a := hosts[p.replica.Host]
-		if a == nil {
-			a = &activeParts{unseen: true}
-			hosts[p.replica.Host] = a
+		i := int(max(p.replica.Number, 1)) - 1
+		if i >= len(replicas) {
+			return errChanged // the cluster has grown
 		}
-		switch table {
-		case planner.SeenTable:
-			a.unseen = a.unseen && n == 0
-			a.seen = append(a.seen, p.identity)
-			fallthrough
-		case planner.DocumentsTable:
-			a.documents = append(a.documents, p.identity)
-			return nil
+		if replicas[i] == nil {
+			replicas[i] = &activeParts{unseen: true}
 		}
-		p.rows = int(n)
-		a.rows += n
-		a.people = append(a.people, p)
+		replicas[i].add(table, p, n)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	a := hosts[last]
-	for _, host := range slices.Sorted(maps.Keys(hosts)) {
-		if a == nil || hosts[last] == nil && hosts[host].rows > a.rows {
-			a = hosts[host]
-		}
-	}
-	if a == nil {
-		a = &activeParts{unseen: true} // empty tables
+	a, err := x.chosen(replicas, shards)
+	if err != nil {
+		return nil, err
 	}
 	if a.rows > x.maxPeople() {
 		return nil, &Unavailable{Reason: fmt.Sprintf("search is not available: the table has rows for %d profiles, and the "+
-			"search index holds %d: its operator can raise --search-memory, up to %d profiles", a.rows, x.maxPeople(), x.cfg.MaxPeople)}
+			"search index holds %d: its operator can raise --search-index-memory, up to %d profiles", a.rows, x.maxPeople(),
+			x.cfg.MaxPeople)}
 	}
 	slices.SortFunc(a.people, func(p, q *part) int {
 		return cmp.Or(cmp.Compare(q.rows, p.rows), cmp.Compare(p.identity, q.identity))
@@ -387,6 +376,53 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	slices.Sort(a.seen)
 	slices.Sort(a.documents)
 	return a, nil
+}
+
+// add adds a part of a table; a row without a table has none.
+func (a *activeParts) add(table string, p *part, rows uint64) {
+	switch table {
+	case planner.SeenTable:
+		a.unseen = a.unseen && rows == 0
+		a.seen = append(a.seen, p.identity)
+		a.documents = append(a.documents, p.identity)
+	case planner.DocumentsTable:
+		a.documents = append(a.documents, p.identity)
+	case planner.PeopleTable:
+		p.rows = int(rows) //nolint:gosec // a part has fewer
+		a.rows += rows
+		a.people = append(a.people, p)
+	}
+}
+
+// chosen puts the parts of one replica of each shard together.
+func (x *Index) chosen(replicas []*activeParts, shards []uint32) (*activeParts, error) {
+	last := make(map[int]bool) // replicas by index
+	if s := x.Current(); s != nil {
+		for _, p := range s.parts {
+			last[int(max(p.replica.Number, 1))-1] = true
+		}
+	}
+	best := make(map[uint32]int) // by shard
+	for i, shard := range shards {
+		b, have := best[shard]
+		switch a := replicas[i]; {
+		case a == nil:
+		case !have, last[i] && !last[b], last[i] == last[b] && a.rows > replicas[b].rows:
+			best[shard] = i
+		}
+	}
+	all := &activeParts{unseen: true}
+	for _, shard := range slices.Compact(slices.Sorted(slices.Values(shards))) {
+		i, ok := best[shard]
+		if !ok {
+			return nil, &Unavailable{Reason: fmt.Sprintf("search is not available: no replica of shard %d answers", shard)}
+		}
+		a := replicas[i]
+		all.people, all.rows = append(all.people, a.people...), all.rows+a.rows
+		all.unseen = all.unseen && a.unseen
+		all.seen, all.documents = append(all.seen, a.seen...), append(all.documents, a.documents...)
+	}
+	return all, nil
 }
 
 // maxPeople is the number of rows that the table may have.

@@ -78,7 +78,7 @@ func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan f
 }
 
 // rowsOf runs a statement and scans its rows through others.
-func (x *table) rowsOf(ctx context.Context, s planner.Statement, through *hosted, scan func(driver.Rows) error) error {
+func (x *table) rowsOf(ctx context.Context, s planner.Statement, through *replicated, scan func(driver.Rows) error) error {
 	rows, err := x.conn.Query(ctx, s.SQL)
 	if err != nil {
 		return err
@@ -432,73 +432,88 @@ func TestAhead(t *testing.T) {
 	require.EqualValues(t, 2, lengths.Load(), "not of small ones")
 }
 
-// hosted are rows of PartsStatement as replicas of a cluster have them: those of a single server, once for each host.
-type hosted struct {
+// replicated are rows of PartsStatement as replicas of a cluster have them: those of a single server, once for each that
+// answers, which also has a row without a table.
+type replicated struct {
 	driver.Rows
-	hosts []string
-	next  int
+	numbers []uint32
+	next    int
+	ended   bool
 }
 
-func (r *hosted) Next() bool {
-	if r.next++; r.next < len(r.hosts) && r.next > 0 {
+func (r *replicated) Next() bool {
+	if r.next++; r.next < len(r.numbers) && r.next > 0 {
 		return true
 	}
 	r.next = 0
-	return r.Rows.Next()
+	if r.ended {
+		return false
+	}
+	r.ended = !r.Rows.Next()
+	return true
 }
 
-func (r *hosted) Scan(dest ...any) error {
-	if err := r.Rows.Scan(dest...); err != nil {
+func (r *replicated) Scan(dest ...any) error {
+	if r.ended {
+		*dest[0].(*string) = ""
+	} else if err := r.Rows.Scan(dest...); err != nil {
 		return err
 	}
-	*dest[4].(*string) = r.hosts[r.next]
-	*dest[2].(*string) = r.hosts[r.next] + *dest[2].(*string)
+	*dest[4].(*uint32) = r.numbers[r.next]
+	*dest[2].(*string) = fmt.Sprint(r.numbers[r.next], *dest[2].(*string))
 	return nil
 }
 
-// On a cluster of one shard the parts of one replica are read; when it does not answer any more, those of another.
-func TestReplicas(t *testing.T) {
+// On a cluster the parts of one replica of each shard are read; when it does not answer any more, those of another.
+// Replicas 1 and 2 are of the first shard. The second has 3, whose table is empty.
+func TestIndex_ReadsOneReplicaOfEachShard(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
 	db.put(ctx, 1, 0, 3000, "if(number % 2 = 0, 'a', 'b')", "false")
 	var mu sync.Mutex
-	hosts, read := []string{"one", "two"}, make(map[string]int)
-	x := newIndex(t, postings.Config{Cluster: func(context.Context) (string, error) { return "c", nil }},
-		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+	answering, read := []uint32{1, 2}, make(map[uint32]int)
+	answer := func(numbers ...uint32) {
+		mu.Lock()
+		defer mu.Unlock()
+		answering = numbers
+	}
+	shards := []uint32{1, 1}
+	x := newIndex(t, postings.Config{
+		Cluster: func(context.Context) (string, []uint32, error) { return "c", shards, nil },
+	}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		mu.Lock()
+		up := slices.Clone(answering)
+		mu.Unlock()
+		require.True(t, s.SkipUnavailable)
+		if step == "parts" {
+			require.Contains(t, s.SQL, "clusterAllReplicas('c', system.parts)")
+			rows := &replicated{numbers: up, next: len(up)}
+			return db.rowsOf(ctx, planner.PartsStatement(""), rows, scan)
+		}
+		for _, number := range []uint32{1, 2} {
+			own := fmt.Sprintf("FROM clusterAllReplicas('c', currentDatabase(), search_people_local) "+
+				"WHERE _shard_num = %d AND _part ", number)
+			if !strings.Contains(s.SQL, own) {
+				continue
+			}
 			mu.Lock()
-			up := slices.Clone(hosts)
+			read[number]++
 			mu.Unlock()
-			require.True(t, s.SkipUnavailable)
-			if step == "parts" {
-				require.Contains(t, s.SQL, "clusterAllReplicas('c', system.parts)")
-				rows := &hosted{hosts: up, next: len(up)}
-				return db.rowsOf(ctx, planner.PartsStatement(""), rows, scan)
+			if !slices.Contains(up, number) {
+				return nil // left out
 			}
-			for _, host := range []string{"one", "two"} {
-				own := "FROM clusterAllReplicas('c', currentDatabase(), search_people_local) WHERE hostName() = '" + host + "' AND _part "
-				if !strings.Contains(s.SQL, own) {
-					continue
-				}
-				mu.Lock()
-				read[host]++
-				mu.Unlock()
-				if !slices.Contains(up, host) {
-					return nil // left out
-				}
-				s.SQL = strings.ReplaceAll(s.SQL, own, "FROM search_people WHERE _part ")
-				return db.query(ctx, step, s, scan)
-			}
-			return fmt.Errorf("no replica is named: %s", s.SQL)
-		})
+			s.SQL = strings.ReplaceAll(s.SQL, own, "FROM search_people WHERE _part ")
+			return db.query(ctx, step, s, scan)
+		}
+		return fmt.Errorf("no replica is named: %s", s.SQL)
+	})
 	s, err := x.Latest(ctx)
 	require.NoError(t, err)
 	n, err := total(ctx, x, s, "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, n)
-	require.Zero(t, read["two"])
-	mu.Lock()
-	hosts = []string{"two"}
-	mu.Unlock()
+	require.Zero(t, read[2])
+	answer(2)
 	_, err = total(ctx, x, s, "b")
 	require.True(t, postings.Changed(err), "the parts of the first replica are gone: %v", err)
 	s, err = x.Latest(ctx)
@@ -506,11 +521,20 @@ func TestReplicas(t *testing.T) {
 	n, err = total(ctx, x, s, "b")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, n)
-	require.Positive(t, read["two"])
-	mu.Lock()
-	hosts = []string{"one", "two"}
-	mu.Unlock()
+	require.Positive(t, read[2])
+	answer(1, 2)
 	again, err := x.Latest(ctx)
 	require.NoError(t, err)
 	require.Equal(t, s.Number, again.Number, "it stays with the replica that answers")
+
+	shards = []uint32{1, 1, 2}
+	_, err = x.Latest(ctx)
+	require.ErrorContains(t, err, "no replica of shard 2 answers", "a part of the people is not an answer")
+	shards = []uint32{1, 2}
+	s, err = x.Latest(ctx)
+	require.NoError(t, err)
+	n, err = total(ctx, x, s, "a")
+	require.NoError(t, err)
+	require.EqualValues(t, 1500, n, "both have the same people, each of whom counts once")
+	require.Positive(t, read[1])
 }

@@ -62,14 +62,34 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	if x.kept.all(x, views, n) { // somebody else has read it meanwhile
 		return views, nil
 	}
-	l := &loader{Index: x, ctx: ctx, snapshot: s, views: views}
-	if err := l.load(n); err != nil {
-		if ctx.Err() != nil {
-			l.leave(n)
+	for _, some := range byReplica(views) {
+		l := &loader{Index: x, ctx: ctx, snapshot: s, views: some}
+		if err := l.load(n); err != nil {
+			if ctx.Err() != nil {
+				l.leave(n)
+			}
+			return nil, err
 		}
-		return nil, err
+		if err := l.publish(); err != nil {
+			return nil, err
+		}
 	}
-	return views, l.publish()
+	return views, nil
+}
+
+// byReplica groups views by the replica that their parts are read from: a statement reads from one.
+func byReplica(views []*view) [][]*view {
+	var out [][]*view
+	at := make(map[planner.Replica]int)
+	for _, v := range views {
+		i, ok := at[v.part.replica]
+		if !ok {
+			i = len(out)
+			at[v.part.replica], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], v)
+	}
+	return out
 }
 
 // load reads what the views lack.
