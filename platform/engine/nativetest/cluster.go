@@ -27,8 +27,9 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 	tb.Helper()
 	c := &Cluster{Name: name}
 	var definition strings.Builder
-	for range shards {
+	for i := range shards {
 		s := listen(tb)
+		s.shard = i + 1
 		c.Servers = append(c.Servers, s)
 		fmt.Fprintf(&definition, "<shard><internal_replication>true</internal_replication>"+
 			"<replica><host>127.0.0.1</host><port>%d</port><user>%s</user><password>%s</password>"+

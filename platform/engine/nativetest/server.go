@@ -25,6 +25,7 @@ import (
 // Server serves the native protocol for one engine.
 type Server struct {
 	engine         string // address of its HTTP interface
+	shard          int    // number of the shard, from 1
 	user, password string
 	listener       net.Listener
 	client         *http.Client
@@ -242,6 +243,8 @@ func (c *conn) run(q query, tables []block) ([]byte, error) {
 		return nil, c.insert(m[1], m[2], q.settings)
 	}
 	tables = q.withScalars(tables)
+	// The initiator sends the number as a scalar, which the engine as a library does not support.
+	q.text = strings.ReplaceAll(q.text, "shardNum()", fmt.Sprintf("toUInt32(%d)", c.server.shard))
 	names, err := c.toStage(&q, tables)
 	if err != nil {
 		return nil, err

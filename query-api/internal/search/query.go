@@ -43,6 +43,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	if statement.SkipUnavailable {
 		settings["skip_unavailable_shards"] = 1
+		settings["distributed_group_by_no_merge"] = 1 // one replica has all rows: it executes the whole statement
 	}
 	threads := 1
 	if slot.mayUseAllThreads() && !statement.OneThread {

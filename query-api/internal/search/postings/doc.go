@@ -4,8 +4,8 @@
 //
 // A part of a table never changes: inserts and merges make others. What was read of one is good for as long as the part is
 // there, so that nothing that is cached can be out of date. [Index.Latest] returns a snapshot of the parts that are there.
-// People who stand in several parts count where their version is the newest, as ReplacingMergeTree has it. On a cluster of
-// one shard the parts are those of one replica.
+// People who stand in several parts count where their version is the newest, as ReplacingMergeTree has it. On a cluster
+// the parts are those of one replica of each shard.
 //
 // What a query had no time to read is read after it, and lengths of large parts before the first query ([Index.Begin]): by
 // statements that are [Behind], one at a time, which leave the server to those that a call waits for.
