@@ -321,7 +321,7 @@ func otherwise(t *testing.T, f *fixture, store *gate) {
 	require.Equal(t, 200, f.post("/v1/person/search/explain", query+cursor).status)
 	require.Equal(t, 200, f.post("/v1/person/discover", `{"network":"octavia-lin"}`).status)
 	require.Equal(t, 200, f.post(networkPath, `{"network":"octavia-lin","dry_run":true}`).status)
-	require.Equal(t, 200, f.get(codehostPath+"?codehost=octavia&dry_run=true").status)
+	require.Equal(t, 200, f.get(codehostPath+"?codehost=octavia&dry_run=true&max_credits=1").status)
 	require.Equal(t, 422, f.post(enrichPath, `{"codehst":"octavia"}`).status)
 	require.Equal(t, 400, f.get(networkPath+"?network=octavia-lin&adons=codehost").status)
 

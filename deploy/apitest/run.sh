@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Holds the API description against the last release and the running server. Called by make test-api.
 # oasdiff stays at the newest version whose modules the module proxy has (later ones need github.com/pb33f/go-yaml).
-# accepted.txt names what only looks like a breaking change: bounds that the server of the last release had, and its description had not.
+# accepted.txt names what only looks like a breaking change: bounds that the server of the last release had, and its
+# description had not; and the other shape of responses to calls with dry_run, which the last release did not have.
 # EXAMPLES is how many requests are drawn for each operation and phase.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,8 +1,8 @@
 /**
- * The TypeScript client of the muster API. The types are generated from
- * openapi.yaml; here are the retries, the walk through a search, and the check
- * of a webhook's signature. It needs a runtime with fetch: Node 18 or newer, or
- * a page of the API's own origin, since the API answers no CORS preflight.
+ * The TypeScript client of the muster API: types generated from openapi.yaml,
+ * retries, iteration over search results, and webhook verification. It needs a
+ * runtime with fetch: Node 18 or newer, or a web page whose origin the operator
+ * allows (--cors-origin).
  */
 import createClient, { type Client } from "openapi-fetch";
 import { Webhook } from "standardwebhooks";
@@ -17,24 +17,24 @@ export type SearchRequest = components["schemas"]["SearchRequest"];
 export type ContextProfile = components["schemas"]["ContextProfile"];
 
 export interface Options {
-  /** Where the service is, such as http://127.0.0.1:8080. */
+  /** URL of the service, such as http://127.0.0.1:8080. */
   baseUrl: string;
   /** The API key, mk_live_... */
   apiKey: string;
-  /** How many times a call is sent again; 4 if left out. */
+  /** Maximum number of retries of a call; default 4. */
   retries?: number;
-  /** The longest wait that is waited, in milliseconds; 60,000 if left out. An answer that asks for more is returned. */
+  /** Maximum wait before a retry, in milliseconds; default 60,000. A response with a longer Retry-After is returned. */
   maxWait?: number;
-  /** What sends a request; the runtime's fetch if left out. */
+  /** Sends a request; default: the runtime's fetch. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
-/** An answer that is an error. */
+/** An error response. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     detail: string,
-    /** Quote it when asking the operator for help. */
+    /** Identifies the call in support requests. */
     readonly requestId: string | null,
   ) {
     super(detail);
@@ -46,9 +46,9 @@ export class ApiError extends Error {
  * A client with one typed method for each HTTP method, as in
  * client.POST("/v1/person/enrich", { body: { codehost: "octavia" } }).
  *
- * A call is sent again after a broken connection, and after an answer of 409,
- * 429, 500 or 503 with Retry-After, when that long has passed. Every POST gets an
- * Idempotency-Key, so that what was sent twice is not charged twice.
+ * A call is retried after a broken connection, a truncated response, and a
+ * response of 409, 429, 500 or 503 with Retry-After, after that time. Every POST
+ * gets an Idempotency-Key, so that a retry is not charged again.
  */
 export function muster(options: Options): Client<paths> {
   return createClient<paths>({
@@ -68,10 +68,13 @@ async function send(first: Request, options: Options): Promise<Response> {
     const request = first.clone();
     let wait: number | undefined;
     try {
-      const answer = await once(request);
-      wait = retryAfter(answer);
-      if (wait === undefined || wait > maxWait || attempt >= retries) return answer;
-      await answer.body?.cancel();
+      const response = await once(request);
+      wait = retryAfter(response);
+      if (wait === undefined || wait > maxWait || attempt >= retries) {
+        const body = await response.arrayBuffer(); // here, since it may be truncated
+        return new Response(body.byteLength > 0 ? body : null, response);
+      }
+      await response.body?.cancel();
     } catch (error) {
       if (first.signal.aborted || attempt >= retries) throw error;
       wait = Math.min(maxWait, 250 * 2 ** attempt);
@@ -81,8 +84,8 @@ async function send(first: Request, options: Options): Promise<Response> {
 }
 
 /**
- * A key that no other call has; it is no secret. Node 18 has no global crypto, and
- * pages that come by plain http have no randomUUID.
+ * Returns a unique key; it is not secret. Node 18 has no global crypto, and pages
+ * served over plain HTTP have no randomUUID.
  */
 function newKey(): string {
   const { crypto } = globalThis as { crypto?: Partial<Crypto> };
@@ -90,7 +93,7 @@ function newKey(): string {
   return Array.from({ length: 8 }, () => Math.floor(Math.random() * 0x10000).toString(16).padStart(4, "0")).join("");
 }
 
-/** How long an answer asks to wait, in milliseconds; undefined: it is final. */
+/** Returns the wait before a retry, in milliseconds; undefined: the response is final. */
 function retryAfter(answer: Response): number | undefined {
   const seconds = Number(answer.headers.get("Retry-After") ?? Number.NaN);
   return [409, 429, 500, 503].includes(answer.status) && seconds >= 0 ? seconds * 1000 : undefined;
@@ -112,8 +115,8 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Everybody whom a search finds, page by page: `size` is that of a page, each
- * result is charged when its page is fetched. It throws an ApiError.
+ * Iterates over the results of a search, page by page. `size` is the page size; a
+ * result is charged when its page is fetched. Throws an ApiError.
  */
 export async function* people(client: Client<paths>, search: SearchRequest, signal?: AbortSignal): AsyncGenerator<Person, void, undefined> {
   let cursor = search.cursor ?? null;
@@ -124,16 +127,16 @@ export async function* people(client: Client<paths>, search: SearchRequest, sign
     }
     yield* data.results ?? [];
     const next: string | null = data.next_cursor ?? null;
-    if (next === cursor) return; // pages of size 0 lead nowhere
+    if (next === cursor) return; // a page of size 0 does not advance
     cursor = next;
   } while (cursor !== null);
 }
 
 /**
- * Checks the signature and the age of a delivery and returns what it carries: the
- * profile, or `detail` of a task that failed. `body` is what came, before
- * anything parsed it; `secrets` are the organization's, two while one is rotated.
- * It throws a WebhookVerificationError.
+ * Verifies the signature and the age of a delivery, and returns its content: the
+ * profile, or `detail` of a failed task. `body` is the raw request body; `secrets`
+ * are the organization's, two during a rotation. Throws a
+ * WebhookVerificationError.
  */
 export function verifyWebhook(
   secrets: string | string[],

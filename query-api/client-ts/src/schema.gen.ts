@@ -1495,7 +1495,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "unknown field \"codehst\": did you mean \"codehost\"? Known are codehost, email, network_username, websets"
+                 *       "detail": "unknown field \"codehst\": did you mean \"codehost\"? Known are codehost, dry_run, email, max_credits, network_username, websets"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];

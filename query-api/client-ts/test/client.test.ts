@@ -40,6 +40,29 @@ for (const [name, crypto] of [["as it is", globalThis.crypto], ["missing", undef
     }));
 }
 
+test("a truncated response is retried with the same key", async () => {
+  const sent: Request[] = [];
+  const client = muster({
+    baseUrl: "http://127.0.0.1:1",
+    apiKey: "mk_live_x",
+    fetch: async (request) => {
+      sent.push(request.clone());
+      if (sent.length > 1) return Response.json({ websets_matched: ["codehost"], person: {} });
+      const truncated = new ReadableStream({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode('{"websets_'));
+          controller.error(new TypeError("terminated"));
+        },
+      });
+      return new Response(truncated, { headers: { "Content-Type": "application/json" } });
+    },
+  });
+  const { data } = await client.POST("/v1/person/enrich", { body: { codehost: "octavia" } });
+  assert.deepEqual(data?.websets_matched, ["codehost"]);
+  assert.equal(sent.length, 2);
+  assert.equal(sent[0]?.headers.get("Idempotency-Key"), sent[1]?.headers.get("Idempotency-Key"));
+});
+
 test("a walk goes on to its end", async () => {
   const pages = [
     { results: [{ profile_id: "a" }], next_cursor: "1" },
