@@ -155,8 +155,8 @@ func (s *Searcher) measure() error {
 		Name: "muster_query_api_searches_total", Help: "Pages of search.",
 	})
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "muster_query_api_search_postings_bytes",
-		Help: "Memory of the search index, without the profile hashes (--search-memory limits it).",
+		Name: "muster_query_api_search_index_bytes",
+		Help: "Memory of the in-memory search index, without the profile hashes (limited by --search-index-memory).",
 	}, func() float64 { return float64(s.index.Bytes()) })
 	if s.deps.Registerer == nil {
 		return nil

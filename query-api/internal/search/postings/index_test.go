@@ -218,7 +218,7 @@ func TestTooMany(t *testing.T) {
 	var unavailable *postings.Unavailable
 	require.ErrorAs(t, err, &unavailable)
 	require.Contains(t, unavailable.Reason, "20000 profiles")
-	require.Contains(t, unavailable.Reason, "--search-memory")
+	require.Contains(t, unavailable.Reason, "--search-index-memory")
 }
 
 // A call waits for people to be read until its time is over; reading goes on, and a look that fails has not read in vain.

@@ -157,7 +157,7 @@ func (l *loader) note(v *view, what string, value sized) {
 func (l *loader) bounded() error {
 	if l.bytes > l.cfg.MaxBytes {
 		return &TooLarge{fmt.Sprintf("what the query needs of the index takes more than %d MiB of memory, which is what a "+
-			"query may (--search-memory): name fewer fields, or fewer words", l.cfg.MaxBytes>>20)}
+			"query may (--search-index-memory): name fewer fields, or fewer words", l.cfg.MaxBytes>>20)}
 	}
 	return nil
 }
