@@ -125,8 +125,6 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 	flags.BoolVar(&dropOld, "drop-old", false, "drop the tables that earlier replays have replaced")
 	flags.BoolVar(&abort, "abort", false,
 		"discard an unfinished replay, and let projectors insert again if it paused them")
-	flags.String("cluster", "", "")
-	cobra.CheckErr(flags.MarkDeprecated("cluster", "the cluster is read from the tables"))
 	addJSONFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("restart", "drop-old", "abort")
 	return cmd

@@ -203,7 +203,7 @@ type Search struct {
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
 	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
-		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Text: cursor.TextHash(r.Query, r.Sort, r.Organization), Now: now.UnixMilli(),
+		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Now: now.UnixMilli(),
 	}}
 	if !out.first {
 		var err error

@@ -5,7 +5,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -36,8 +35,6 @@ const maxSize = 1 << 20
 type Cursor struct {
 	// Query is the hash of the request and the organization, [Hash].
 	Query []byte `json:"k"`
-	// Text is the [TextHash] of the request and the organization, which older cursors have instead of Query.
-	Text []byte `json:"q"`
 	// Now is the instant of the first page in milliseconds since 1970: the value of "now" in dates, and the start of
 	// the lifetime.
 	Now int64 `json:"n"`
@@ -75,11 +72,6 @@ func Hash(query, sort jsontext.Value, organization string) []byte {
 		(sort.Kind() == 'n' || string(sort) == "[]") {
 		sort = nil
 	}
-	return TextHash(query, sort, organization)
-}
-
-// TextHash returns the hash of a request as written.
-func TextHash(query, sort jsontext.Value, organization string) []byte {
 	return hash(query, sort, []byte(organization))
 }
 
@@ -131,17 +123,6 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// signed returns the content of a cursor of the previous format, which is signed by 16 bytes in front instead of
-// encrypted. Such cursors exist for a lifetime after the last replica that created them.
-func signed(raw, key []byte) ([]byte, bool) {
-	if len(raw) < 16 {
-		return nil, false
-	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write(raw[16:])
-	return raw[16:], hmac.Equal(raw[:16], mac.Sum(nil)[:16])
-}
-
 // Decode decrypts a cursor for the request of want. Its errors are those of this package.
 func Decode(text string, want Cursor, now time.Time, key []byte) (Cursor, error) {
 	var c Cursor
@@ -155,10 +136,7 @@ func Decode(text string, want Cursor, now time.Time, key []byte) (Cursor, error)
 	}
 	packed, err := seal.Open(nil, nil, raw, nil)
 	if err != nil {
-		var ok bool
-		if packed, ok = signed(raw, key); !ok {
-			return c, ErrInvalid
-		}
+		return c, ErrInvalid
 	}
 	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxSize))
 	if err != nil {
@@ -170,9 +148,8 @@ func Decode(text string, want Cursor, now time.Time, key []byte) (Cursor, error)
 	if now.Sub(time.UnixMilli(c.Now)) > Lifetime {
 		return c, ErrExpired
 	}
-	if !bytes.Equal(c.Query, want.Query) && !bytes.Equal(c.Text, want.Text) {
+	if !bytes.Equal(c.Query, want.Query) {
 		return c, ErrForeign
 	}
-	c.Query, c.Text = want.Query, want.Text
 	return c, nil
 }

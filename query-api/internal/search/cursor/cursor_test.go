@@ -3,8 +3,6 @@ package cursor
 import (
 	"bytes"
 	"compress/flate"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"io"
 	"strings"
@@ -63,31 +61,26 @@ func TestHash_IgnoresTheFormOfJSON(t *testing.T) {
 	}
 }
 
-// Older cursors have the hash of the query as written.
-func TestDecode_AcceptsHashOfQueryAsWritten(t *testing.T) {
+func TestDecode_RejectsForeignExpiredAndInvalidCursors(t *testing.T) {
 	key, now := make([]byte, KeySize), time.Now()
-	query := func(text string) Cursor {
-		return Cursor{Query: Hash([]byte(text), nil, "org"), Text: TextHash([]byte(text), nil, "org"), Now: now.UnixMilli()}
-	}
-	before := query(`{"match_all":{}}`)
-	before.Query = nil
-	text, err := Encode(before, key)
+	query := func(text string) Cursor { return Cursor{Query: Hash([]byte(text), nil, "org"), Now: now.UnixMilli()} }
+	text, err := Encode(query(`{"match_all":{}}`), key)
 	require.NoError(t, err)
-	c, err := Decode(text, query(`{"match_all":{}}`), now, key)
+	c, err := Decode(text, query(`{ "match_all" : {} }`), now, key)
 	require.NoError(t, err)
 	require.Equal(t, query(`{"match_all":{}}`), c)
-	_, err = Decode(text, query(`{ "match_all" : {} }`), now, key)
+	_, err = Decode(text, query(`{"match_none":{}}`), now, key)
 	require.ErrorIs(t, err, ErrForeign)
-
-	text, err = Encode(c, key)
-	require.NoError(t, err)
-	c, err = Decode(text, query(`{ "match_all" : {} }`), now, key)
-	require.NoError(t, err)
-	require.Equal(t, TextHash([]byte(`{ "match_all" : {} }`), nil, "org"), c.Text, "of the page that it was read for")
+	_, err = Decode(text, query(`{"match_all":{}}`), now.Add(Lifetime+time.Second), key)
+	require.ErrorIs(t, err, ErrExpired)
+	for _, wrong := range []string{"", "AAAA", "B" + text, "*"} {
+		_, err = Decode(wrong, query(`{"match_all":{}}`), now, key)
+		require.ErrorIs(t, err, ErrInvalid, wrong)
+	}
 }
 
 func TestEncode_EncryptsAndAuthenticates(t *testing.T) {
-	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.Now()
+	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q")}, time.Now()
 	text, err := Encode(Cursor{Query: query.Query, Now: now.UnixMilli(),
 		Expansions: map[string][]string{"w": {"sentinel"}}}, key)
 	require.NoError(t, err)
@@ -103,27 +96,4 @@ func TestEncode_EncryptsAndAuthenticates(t *testing.T) {
 	}
 	_, err = Decode(text, query, now, make([]byte, KeySize))
 	require.ErrorIs(t, err, ErrInvalid)
-}
-
-// Signed cursors are the previous format.
-func TestDecode_AcceptsSignedCursors(t *testing.T) {
-	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.UnixMilli(1)
-	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestSpeed)
-	require.NoError(t, err)
-	_, err = w.Write([]byte(`{"q":"cQ==","n":1,"t":5,"a":{"h":9}}`))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	mac := hmac.New(sha256.New, key)
-	mac.Write(packed.Bytes())
-	text := base64.RawURLEncoding.EncodeToString(append(mac.Sum(nil)[:16], packed.Bytes()...))
-	c, err := Decode(text, query, now, key)
-	require.NoError(t, err)
-	require.EqualValues(t, 5, c.Total)
-	_, err = Decode(text, query, now.Add(Lifetime+time.Second), key)
-	require.ErrorIs(t, err, ErrExpired)
-	for _, wrong := range []string{"", "AAAA", "B" + text, "*"} {
-		_, err = Decode(wrong, query, now, key)
-		require.ErrorIs(t, err, ErrInvalid, wrong)
-	}
 }
