@@ -33,7 +33,13 @@ type DeadLetterFilter = deadletter.Filter
 
 // EachDeadLetter calls each for every entry that the filter selects, in partition order. Entries are
 // dead letters if dead is set, or else rejected records.
-func EachDeadLetter(ctx context.Context, cfg Config, dead bool, filter DeadLetterFilter, each func(DeadLetter) error) error {
+func EachDeadLetter(
+	ctx context.Context,
+	cfg Config,
+	dead bool,
+	filter DeadLetterFilter,
+	each func(DeadLetter) error,
+) error {
 	topics, err := deadletter.Topics(ctx, cfg.Bus, dead)
 	if err != nil {
 		return err

@@ -175,7 +175,13 @@ func TestResubmitDead_RestoresOriginalMessagesOnce(t *testing.T) {
 	cfg := withStateDir(t)
 	ctx := t.Context()
 	task := bus.Topic{Name: event.TopicDiscoveryTask, Partitions: 2}
-	score, fetch := event.DeadLetterTopic("discovery-worker", "score"), event.DeadLetterTopic("discovery-worker", "fetch")
+	score, fetch := event.DeadLetterTopic(
+		"discovery-worker",
+		"score",
+	), event.DeadLetterTopic(
+		"discovery-worker",
+		"fetch",
+	)
 	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{task}))
 	require.Empty(t, find(t, cfg, true, ingest.DeadLetterFilter{}), "no topic, no dead letters")
 	require.NoError(

@@ -111,7 +111,11 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Registerer: reg}, record.KindCodehostPerson, []string{path})
 	requireExit(t, ingest.ExitRejected, err)
 	require.True(t, s.Reconciles(), "%s", s)
-	require.Equal(t, ingest.Counts{Read: 1, Extracted: 3, Published: 1, Rejected: 3}, counts(s, record.KindCodehostPerson))
+	require.Equal(
+		t,
+		ingest.Counts{Read: 1, Extracted: 3, Published: 1, Rejected: 3},
+		counts(s, record.KindCodehostPerson),
+	)
 	require.Equal(t, ingest.Counts{Extracted: 2, Published: 2}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Extracted: 1, Published: 1}, counts(s, record.KindCodehostCommit))
 	require.Equal(t, ingest.Counts{Extracted: 1, Published: 1}, counts(s, record.KindCodehostList))

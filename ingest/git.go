@@ -139,7 +139,10 @@ func (g GitConfig) unknownMode() (int, error) {
 	if info, err := os.Stat(g.UnknownAuthors); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return os.O_WRONLY, nil
 	}
-	return 0, fmt.Errorf("write unknown authors: %s exists and may have been completed: use another file", g.UnknownAuthors)
+	return 0, fmt.Errorf(
+		"write unknown authors: %s exists and may have been completed: use another file",
+		g.UnknownAuthors,
+	)
 }
 
 // openGitState opens the deduplication store.

@@ -33,14 +33,22 @@ func TestCost_IsKnownBeforeTheCallAndBounded(t *testing.T) {
 		got := f.post(tc.path, tc.body+`,"dry_run":true}`)
 		require.Equal(t, http.StatusOK, got.status, tc.path)
 		require.Equal(t, 0, charged(t, got), tc.path)
-		require.Equal(t, map[string]any{"dry_run": true, "max_credits": tc.cost, "credits_remaining": 10_000. - remaining},
-			got.json(), tc.path)
+		require.Equal(
+			t,
+			map[string]any{"dry_run": true, "max_credits": tc.cost, "credits_remaining": 10_000. - remaining},
+			got.json(),
+			tc.path,
+		)
 		require.Equal(t, http.StatusOK,
 			f.post(tc.path, tc.body+`,"dry_run":true,"max_credits":`+strconv.Itoa(int(tc.cost))+`}`).status, "enough")
 		got = f.post(tc.path, tc.body+`,"max_credits":`+strconv.Itoa(int(tc.cost)-1)+`}`)
 		require.Equal(t, tc.invalid, got.status, tc.path)
-		require.Equal(t, "max_credits is "+strconv.Itoa(int(tc.cost)-1)+", and the call may cost "+strconv.Itoa(int(tc.cost))+
-			": raise it"+tc.fix, got.detail())
+		require.Equal(
+			t,
+			"max_credits is "+strconv.Itoa(int(tc.cost)-1)+", and the call may cost "+strconv.Itoa(int(tc.cost))+
+				": raise it"+tc.fix,
+			got.detail(),
+		)
 		got = f.post(tc.path, tc.body+`,"max_credits":-1}`)
 		require.Equal(t, tc.invalid, got.status)
 		require.Equal(t, "max_credits must not be negative", got.detail())

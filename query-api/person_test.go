@@ -27,7 +27,12 @@ func networkPerson(id, username, updated string, members ...string) string {
 func accountLink(codehost, network, source, observed string, members ...string) string {
 	return fmt.Sprintf(
 		`{"a":{"platform":"codehost","username":%q},"b":{"platform":"network","username":%q},"source":%q,"observed_at":%q%s}`,
-		codehost, network, source, observed, tail(members))
+		codehost,
+		network,
+		source,
+		observed,
+		tail(members),
+	)
 }
 
 func tail(members []string) string {

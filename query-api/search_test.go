@@ -53,8 +53,10 @@ func ids(answer map[string]any) []string {
 func TestSearch(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
-	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p2","last_updated":"2025-02-01","username":"bob","headline":"late and old, must not be found: data"}`)
+	f.insert(
+		record.KindNetworkPerson,
+		`{"profile_id":"p2","last_updated":"2025-02-01","username":"bob","headline":"late and old, must not be found: data"}`,
+	)
 	f.insert(record.KindNetworkPerson,
 		`{"profile_id":"p6","last_updated":"2026-02-01","username":"gone","headline":"data"}`,
 		`{"profile_id":"p6","last_updated":"2026-03-01","deleted":true}`)
@@ -193,8 +195,10 @@ func TestSearch_LongTermListsAreSearched(t *testing.T) {
 	both := `{"query":{"bool":{"should":[{"terms":{"profile.headline":[` + words +
 		`]}},{"match":{"experience.description":"` + other + `"}}]}}}`
 	require.Empty(t, ids(f.search(both)))
-	f.insert(record.KindNetworkPerson,
-		`{"profile_id":"p7","last_updated":"2026-01-01","username":"words","experience":[{"title":"x","description":"`+other+`"}]}`)
+	f.insert(
+		record.KindNetworkPerson,
+		`{"profile_id":"p7","last_updated":"2026-01-01","username":"words","experience":[{"title":"x","description":"`+other+`"}]}`,
+	)
 	require.Equal(t, []string{"p7"}, ids(f.search(both)))
 
 	// A sum of a thousand scores, or conditions, is no deeper than the server reads.
@@ -203,7 +207,8 @@ func TestSearch_LongTermListsAreSearched(t *testing.T) {
 	require.Equal(t, []string{"p7"},
 		ids(
 			f.search(
-				`{"query":{"match":{"experience.description":{"query":"`+some+`","minimum_should_match":600}}},"sort":["_doc"]}`)))
+				`{"query":{"match":{"experience.description":{"query":"`+some+`","minimum_should_match":600}}},"sort":["_doc"]}`,
+			)))
 	require.Equal(t, []string{"p7"},
 		ids(f.search(`{"query":{"terms_set":{"experience.description":{"terms":["`+strings.ReplaceAll(some, " ",
 			`","`)+`"],"minimum_should_match":700}}},"sort":["_doc"]}`)))
@@ -331,7 +336,9 @@ func TestSearch_InnerHitsWithInvalidScoresAreRejected(t *testing.T) {
 	require.Equal(t, []string{"p5"}, ids(got))
 	require.Len(
 		t,
-		got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"], 2)
+		got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"],
+		2,
+	)
 }
 
 func TestSearch_InvalidScoresAreRejected(t *testing.T) {
@@ -407,7 +414,12 @@ func TestSearch_Walk(t *testing.T) {
 		people = append(people,
 			fmt.Sprintf(
 				`{"profile_id":"w%02d","last_updated":"2026-01-0%d","username":"w%d","headline":%q,"connections":%s}`,
-				i, 1+i%3, i, strings.Repeat("data ", 1+i%2)+strings.Repeat("word ", i%4), []string{"null", "5", "7"}[i%3]))
+				i,
+				1+i%3,
+				i,
+				strings.Repeat("data ", 1+i%2)+strings.Repeat("word ", i%4),
+				[]string{"null", "5", "7"}[i%3],
+			))
 	}
 	f.insert(record.KindNetworkPerson, people...)
 	for _, sort := range []string{

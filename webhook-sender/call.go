@@ -212,7 +212,11 @@ func (s *Service) writeAll(ctx context.Context, w *bus.Writer, messages []kafka.
 
 // retriable returns the messages to write again: those rejected for a transient reason, and later
 // ones with the same key, which keeps their order.
-func (s *Service) retriable(ctx context.Context, messages []kafka.Message, rejected *bus.RejectedError) []kafka.Message {
+func (s *Service) retriable(
+	ctx context.Context,
+	messages []kafka.Message,
+	rejected *bus.RejectedError,
+) []kafka.Message {
 	reasons := make(map[int]error, len(rejected.Messages))
 	for _, r := range rejected.Messages {
 		reasons[r.Index] = r.Err

@@ -35,8 +35,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12)}),
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_webhook_deliveries_deferred_total",
 			Help: "Deliveries deferred by an open circuit breaker, without an attempt."}),
-		deadLettered: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_webhook_deliveries_dead_lettered_total",
-			Help: "Dead-lettered deliveries, by code."}, []string{"code"}),
+		deadLettered: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "muster_webhook_deliveries_dead_lettered_total",
+				Help: "Dead-lettered deliveries, by code."},
+			[]string{"code"},
+		),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_deliveries_pending",
 			Help: "Pending deliveries of the partitions owned by this process."}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_attempts_in_flight",

@@ -44,7 +44,12 @@ func directLoads() []directLoad {
 	return []directLoad{
 		{
 			name: "direct", parts: []string{"discover"},
-			kinds: []string{sampledata.NetworkPerson, sampledata.CodehostPerson, sampledata.MicroblogPerson, sampledata.AccountLink},
+			kinds: []string{
+				sampledata.NetworkPerson,
+				sampledata.CodehostPerson,
+				sampledata.MicroblogPerson,
+				sampledata.AccountLink,
+			},
 			tables: readmodel.Names{"lookups": "lookups", "network_people": "network_people",
 				"codehost_people": "codehost_people", "microblog_people": "microblog_people"},
 		},
@@ -204,7 +209,12 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 }
 
 // loadKind writes the rows of the records of one kind, and returns the number of records that were not written before.
-func (b *bench) loadKind(ctx context.Context, invented *sampledata.World, kind string, tables readmodel.Names) (int, error) {
+func (b *bench) loadKind(
+	ctx context.Context,
+	invented *sampledata.World,
+	kind string,
+	tables readmodel.Names,
+) (int, error) {
 	progress, err := readProgress(filepath.Join(b.data, kind+".batches"))
 	if err != nil {
 		return 0, err

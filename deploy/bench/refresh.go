@@ -212,7 +212,11 @@ func measureRefresh(ctx context.Context, o options, out io.Writer) (err error) {
 	if _, err := run("first crawl, file to topic", first, ingest.Counts{Read: n, Published: n}); err != nil {
 		return err
 	}
-	refresh, err := run("refresh, 2% changed", second, ingest.Counts{Read: n, Published: changed, VersionOnly: n - changed})
+	refresh, err := run(
+		"refresh, 2% changed",
+		second,
+		ingest.Counts{Read: n, Published: changed, VersionOnly: n - changed},
+	)
 	if err != nil {
 		return err
 	}
@@ -330,5 +334,10 @@ func refreshed(i int) (kafka.Message, error) {
 	seen := event.VersionBump{Kind: record.KindNetworkPerson, Key: id, Version: secondCrawl,
 		Hash: uint64(i) * 0x9e3779b97f4a7c15}
 	value, err := json.Marshal(seen)
-	return kafka.Message{Topic: event.TopicVersionBump, Key: []byte(seen.MessageKey()), Value: value, Headers: headers}, err
+	return kafka.Message{
+		Topic:   event.TopicVersionBump,
+		Key:     []byte(seen.MessageKey()),
+		Value:   value,
+		Headers: headers,
+	}, err
 }

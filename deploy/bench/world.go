@@ -170,7 +170,12 @@ func (b *bench) source() status.Source {
 
 // world returns the options of the data set.
 func (b *bench) world() sampledata.Options {
-	return sampledata.Options{People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10}
+	return sampledata.Options{
+		People:       b.people,
+		Seed:         b.seed,
+		AccountLinks: 5 * b.people,
+		JoinedLinks:  b.people * 8 / 10,
+	}
 }
 
 // load publishes the data through Kafka, like any records. An interrupted run continues with the missing kinds.

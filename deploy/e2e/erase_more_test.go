@@ -67,7 +67,18 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	answers := map[string]string{"Email": "Id,Status\naaaaaaaaaaa1,3\naaaaaaaaaaa2,5\naaaaaaaaaaa3,2\n",
 		"Phone": "Id,Status\nbbbbbbbbbbb1,5\n"}
 	for range 2 { // a repeated import gives the same responses
-		p.muster(t, "erase", "import-drop", lists, "--exempt", exempted, "--response", responses, "--requested-by", "a test")
+		p.muster(
+			t,
+			"erase",
+			"import-drop",
+			lists,
+			"--exempt",
+			exempted,
+			"--response",
+			responses,
+			"--requested-by",
+			"a test",
+		)
 		for name, want := range answers {
 			got, err := os.ReadFile(filepath.Join(responses, "20260312_4821_"+name+".csv"))
 			require.NoError(t, err)

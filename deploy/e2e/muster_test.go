@@ -138,7 +138,8 @@ func newDataDir(t *testing.T) string {
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "KAFKA_") || strings.HasPrefix(v, "CLICKHOUSE_") || strings.HasPrefix(v, "OTEL_") ||
-			strings.HasPrefix(v, "MUSTER_") && !strings.HasPrefix(v, "MUSTER_LIBCHDB") && !strings.HasPrefix(v, "MUSTER_LLM_")
+			strings.HasPrefix(v, "MUSTER_") && !strings.HasPrefix(v, "MUSTER_LIBCHDB") &&
+				!strings.HasPrefix(v, "MUSTER_LLM_")
 	})
 }
 

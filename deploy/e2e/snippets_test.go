@@ -188,7 +188,12 @@ func TestClientsPage(t *testing.T) {
 			t.Cleanup(func() { _, _ = receiver.Process.Kill(), receiver.Wait() })
 			url := "http://" + addrs[0] + "/muster"
 			eventually(t, startTimeout, func() (bool, string) {
-				return deliver(t, url, secret, `{"full_name":"Ada","custom":{},"confidence":{}}`) == http.StatusNoContent,
+				return deliver(
+						t,
+						url,
+						secret,
+						`{"full_name":"Ada","custom":{},"confidence":{}}`,
+					) == http.StatusNoContent,
 					out.String()
 			})
 			require.Equal(t, http.StatusUnauthorized, deliver(t, url, "whsec_AAAA", `{"detail":"x"}`))

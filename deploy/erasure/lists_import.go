@@ -83,7 +83,11 @@ type loggedLists struct {
 
 // readListLog reads the erasure log.
 func readListLog(ctx context.Context, cfg bus.Config) (*loggedLists, error) {
-	l := &loggedLists{items: make(map[string]*listItem), asked: make(map[string]int), versions: make(map[string][]string)}
+	l := &loggedLists{
+		items:    make(map[string]*listItem),
+		asked:    make(map[string]int),
+		versions: make(map[string][]string),
+	}
 	seen := make(map[string]bool)
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
 		var e event.Erasure
@@ -280,7 +284,11 @@ func (r *listImport) withdrawRows(ctx context.Context, l List, rows []ListRow, o
 		if !ours {
 			continue
 		}
-		m, err := r.newEntry(hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true})
+		m, err := r.newEntry(
+			hash,
+			row,
+			suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true},
+		)
 		if err != nil {
 			return err
 		}

@@ -32,8 +32,8 @@ type Receipt struct {
 	State        string    `json:"state"`
 	SuppressedAt time.Time `json:"suppressed_at,omitzero"`
 	DeletedAt    time.Time `json:"deleted_at,omitzero"`
-	// Found counts what the sweep deleted when it suppressed the request: people and identifiers found, rows of each table
-	// and tombstones on each topic.
+	// Found counts what the sweep deleted when it suppressed the request: people and identifiers found, rows of each
+	// table and tombstones on each topic.
 	Found map[string]int64 `json:"found,omitempty"`
 
 	VerifiedAt time.Time `json:"verified_at"`

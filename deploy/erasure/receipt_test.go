@@ -167,10 +167,17 @@ func TestReceipt_CountsExpiringMessagesSeparately(t *testing.T) {
 		write(event.TopicContext, "", event.Context{Profile: body})
 		write(event.TopicContextTask, "", event.ContextTask{Person: []byte(`"Write to ` + email + `."`)})
 		var headers []kafka.Header
-		event.DeadLetter{Service: "webhook-sender", Handler: "deliveries", Topic: event.TopicWebhookTask, FirstFailure: now,
-			LastFailure: now}.Set(func(name, value string) {
-			headers = append(headers, kafka.Header{Key: name, Value: []byte(value)})
-		})
+		event.DeadLetter{
+			Service:      "webhook-sender",
+			Handler:      "deliveries",
+			Topic:        event.TopicWebhookTask,
+			FirstFailure: now,
+			LastFailure:  now,
+		}.Set(
+			func(name, value string) {
+				headers = append(headers, kafka.Header{Key: name, Value: []byte(value)})
+			},
+		)
 		dead, err := json.Marshal(event.WebhookTask{DeliveryID: username, Body: body})
 		require.NoError(t, err)
 		write(event.DeadLetterTopic("webhook-sender", "deliveries").Name, "", dead, headers...)

@@ -122,7 +122,9 @@ func FindSubject(ctx context.Context, src Source, ledgerKey []byte, identifiers 
 		return nil, err
 	}
 	r := &SubjectReport{
-		At: time.Now().UTC(), Accounts: p.list(), Tables: []SubjectTable{}, Rows: []SubjectRow{}, Received: []Received{},
+		At: time.Now().
+			UTC(),
+		Accounts: p.list(), Tables: []SubjectTable{}, Rows: []SubjectRow{}, Received: []Received{},
 		NotLookedThrough: []string{
 			"topics, except for the messages of rows: tasks and events (7 days), rejected records and dead letters " +
 				"(30 days)",

@@ -61,7 +61,9 @@ func variants() map[string]map[string]any {
 			"kafka":             map[string]any{"replicas": 1},
 			"networkPolicy":     map[string]any{"enabled": false},
 			"disruptionBudgets": map[string]any{"enabled": false},
-			"services":          map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"enabled": false}}},
+			"services": map[string]any{
+				"projector": map[string]any{"autoscaling": map[string]any{"enabled": false}},
+			},
 		}),
 		"everything": merge(needed(), map[string]any{
 			"logLevel": "debug", "caSecret": "authorities", "erasureDeadline": "1h30m",
@@ -78,8 +80,10 @@ func variants() map[string]map[string]any {
 			"nodeSelector": map[string]any{"disk": "nvme"},
 			"tolerations":  []any{map[string]any{"key": "data", "operator": "Exists"}},
 			"services": map[string]any{"discovery-worker": map[string]any{"env": map[string]any{
-				"MUSTER_LLM_URL":     "http://vllm:8000/v1",
-				"MUSTER_LLM_API_KEY": map[string]any{"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "model", "key": "key"}}},
+				"MUSTER_LLM_URL": "http://vllm:8000/v1",
+				"MUSTER_LLM_API_KEY": map[string]any{
+					"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "model", "key": "key"}},
+				},
 			}}},
 		}),
 	}
@@ -339,16 +343,24 @@ func TestChart_RedisMemoryIsBelowTheContainerLimit(t *testing.T) {
 		1073741824.0: "805306368", "1073741824": "805306368",
 	} {
 		o := render(t,
-			merge(needed(),
-				map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}))
+			merge(
+				needed(),
+				map[string]any{
+					"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}},
+				},
+			))
 		args := o.workloads[release+"-redis"].pod.Spec.Containers[0].Args
 		i := slices.Index(args, "--maxmemory")
 		require.Positive(t, i)
 		require.Equal(t, want, args[i+1], limit)
 		require.Equal(t, []string{"--maxmemory-policy", "noeviction"}, args[i+2:])
 	}
-	_, err := template(merge(needed(),
-		map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "much"}}}}))
+	_, err := template(merge(
+		needed(),
+		map[string]any{
+			"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "much"}}},
+		},
+	))
 	require.ErrorContains(t, err, "redis.resources.limits.memory")
 }
 
@@ -387,8 +399,12 @@ func TestChart_LagIsAMetricOfTheConsumers(t *testing.T) {
 	require.Len(t, render(t, needed()).scalers[release+"-projector"].Spec.Metrics, 1,
 		"without the adapter, an autoscaler with that metric never scales down")
 	o := render(t,
-		merge(needed(),
-			map[string]any{"services": map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}))
+		merge(
+			needed(),
+			map[string]any{
+				"services": map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}},
+			},
+		))
 	h := o.scalers[release+"-projector"]
 	metric := h.Spec.Metrics[1].Pods.Metric.Name
 	source, err := os.ReadFile("../../platform/bus/metrics.go")
@@ -527,15 +543,20 @@ func TestChart_KafkaConfigurationNamesEveryPod(t *testing.T) {
 	for _, e := range kafka.pod.Spec.Containers[0].Env {
 		env[e.Name] = e.Value
 	}
-	require.Equal(t,
+	require.Equal(
+		t,
 		"1@acme-kafka-1.acme-kafka.people.svc:9093,2@acme-kafka-2.acme-kafka.people.svc:9093,3@acme-kafka-3.acme-kafka.people.svc:9093",
-		env["KAFKA_CONTROLLER_QUORUM_VOTERS"])
+		env["KAFKA_CONTROLLER_QUORUM_VOTERS"],
+	)
 	require.Equal(t, "PLAINTEXT://$(POD_NAME).acme-kafka.people.svc:9092", env["KAFKA_ADVERTISED_LISTENERS"])
 	require.EqualValues(t, 1, kafka.start)
 	for _, e := range o.workloads[release+"-projector"].pod.Spec.Containers[0].Env {
 		if e.Name == "KAFKA_BROKERS" {
-			require.Equal(t,
-				"acme-kafka-1.acme-kafka.people.svc:9092,acme-kafka-2.acme-kafka.people.svc:9092,acme-kafka-3.acme-kafka.people.svc:9092", e.Value)
+			require.Equal(
+				t,
+				"acme-kafka-1.acme-kafka.people.svc:9092,acme-kafka-2.acme-kafka.people.svc:9092,acme-kafka-3.acme-kafka.people.svc:9092",
+				e.Value,
+			)
 		}
 	}
 }

@@ -49,7 +49,11 @@ func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
 		retries:      counter("batch_retries_total", "Failed attempts to handle a batch.", g),
 		commitErrors: counter("commit_errors_total", "Failed attempts to commit offsets.", g),
 		joinErrors:   counter("join_errors_total", "Failed attempts to join the consumer group.", g),
-		generations:  counter("assignments_total", "Assignments of partitions received, one for each generation of the group.", g),
+		generations: counter(
+			"assignments_total",
+			"Assignments of partitions received, one for each generation of the group.",
+			g,
+		),
 		dropped: counter("batches_revoked_total",
 			"Batches not committed because their partitions were revoked; they are delivered again.", g),
 		skipped: counter("records_lost_total", "Offsets that retention removed before they were handled, "+

@@ -80,6 +80,7 @@ func TestWaitReporter_SuccessEndsFinishedWaits(t *testing.T) {
 		w := newWaitReporter(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		began := time.Now()
 		w.failed(t.Context(), began, errors.New("first"))
+		// The clock is synctest's: no real time passes.
 		time.Sleep(time.Hour)
 		w.succeeded()
 		w.failed(t.Context(), time.Now(), errors.New("second"))

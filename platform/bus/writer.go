@@ -76,8 +76,8 @@ func WithWriterLogger(l *slog.Logger) WriterOption {
 	}
 }
 
-// WithFixedPartition writes messages whose WriterData is an int to the partition with that number, and others to that of
-// their key.
+// WithFixedPartition writes messages whose WriterData is an int to the partition with that number, and others to that
+// of their key.
 func WithFixedPartition(w *kafka.Writer) { w.Balancer = fixedPartitionBalancer{w.Balancer} }
 
 // fixedPartitionBalancer uses the partition in WriterData, or else another balancer.

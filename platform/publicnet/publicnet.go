@@ -29,7 +29,8 @@ func MetadataServices() []netip.Addr {
 		"169.254.0.23",                 // www.tencentcloud.com/document/product/213/4934
 		"169.254.42.42", "fd00:42::42", // www.scaleway.com/docs/instances/how-to/use-cloud-init
 		"fd00:a9fe:a9fe::1", // techdocs.akamai.com/cloud-computing/docs/metadata-service-api
-		// Outside all special-purpose ranges: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16,
+		// Outside all special-purpose ranges:
+		// learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16,
 		// deploy.equinix.com/developers/docs/metal/server-metadata/metadata
 		"168.63.129.16", "192.80.8.124",
 	} {

@@ -33,8 +33,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		bytes:      counter("bytes_total", "Bytes of message values read.", "kind"),
 		halved: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub,
 			Name: "batch_bisections_total", Help: "Batches bisected to find a record whose data ClickHouse rejects."}),
-		decode: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_duration_seconds",
-			Help: "Time to decode and render a batch.", Buckets: seconds}),
+		decode: prometheus.NewHistogram(
+			prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_duration_seconds",
+				Help: "Time to decode and render a batch.", Buckets: seconds},
+		),
 		insert: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub,
 			Name: "insert_duration_seconds", Help: "Time to insert a batch into all of its tables.", Buckets: seconds},
 			[]string{"outcome"}),

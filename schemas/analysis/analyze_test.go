@@ -78,7 +78,11 @@ func TestAnalyseCutsLongTokens(t *testing.T) {
 
 func TestAnalyseValues(t *testing.T) {
 	got := analysis.AnalyzeValues(nil, []string{"a b", "", "!", "c"})
-	require.Equal(t, []analysis.Token{{Text: "a", Position: 0}, {Text: "b", Position: 1}, {Text: "c", Position: 302}}, got)
+	require.Equal(
+		t,
+		[]analysis.Token{{Text: "a", Position: 0}, {Text: "b", Position: 1}, {Text: "c", Position: 302}},
+		got,
+	)
 }
 
 func TestNamed(t *testing.T) {

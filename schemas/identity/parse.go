@@ -42,8 +42,11 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !p.looksLikeURL(input) {
 		name, ok := cleanUsername(input)
 		if !ok {
-			return "", &InvalidURLError{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no "+
-				"spaces, control characters or separators) nor a profile URL", MaxUsername)}
+			return "", &InvalidURLError{
+				Field: platformName,
+				Reason: fmt.Sprintf("is not a username (at most %d bytes, no "+
+					"spaces, control characters or separators) nor a profile URL", MaxUsername),
+			}
 		}
 		return name, nil
 	}
@@ -52,8 +55,11 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 		return "", err
 	}
 	if found.Name != platformName {
-		return "", &InvalidURLError{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s "+
-			"is needed", found.Name, platformName)}
+		return "", &InvalidURLError{
+			Field: platformName,
+			Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s "+
+				"is needed", found.Name, platformName),
+		}
 	}
 	return name, nil
 }

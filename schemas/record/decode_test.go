@@ -312,8 +312,11 @@ func TestDecode_AcceptsLargeAndUnusualRecords(t *testing.T) {
 		strings.Repeat("]", 63) + `}`
 	decode(t, record.KindNetworkPerson, deep)
 
-	decode(t, record.KindNetworkPerson,
-		`{"profile_id":"p","username":"u","last_updated":"2026","emails":["a\\",""],"x":"\\\\","y\\":"\"","z":"\\u0000"}`)
+	decode(
+		t,
+		record.KindNetworkPerson,
+		`{"profile_id":"p","username":"u","last_updated":"2026","emails":["a\\",""],"x":"\\\\","y\\":"\"","z":"\\u0000"}`,
+	)
 }
 
 func TestNullsInListsCountAsAbsent(t *testing.T) {

@@ -39,8 +39,14 @@ The fields of each kind of record, for operators who prepare files to [import](s
 `)
 	definitions := slices.DeleteFunc(allDefinitions(), func(d record.Definition) bool { return d.Internal })
 	for _, d := range definitions {
-		fmt.Fprintf(&page, "| [`%s`](#%[1]s) | %s | `%s` | `%s` |\n", d.Kind, strings.ToLower(kindSchemas()[d.Kind].title),
-			strings.Join(d.IdentityFields, "`, `"), d.VersionField)
+		fmt.Fprintf(
+			&page,
+			"| [`%s`](#%[1]s) | %s | `%s` | `%s` |\n",
+			d.Kind,
+			strings.ToLower(kindSchemas()[d.Kind].title),
+			strings.Join(d.IdentityFields, "`, `"),
+			d.VersionField,
+		)
 	}
 	for _, d := range definitions {
 		var schema fieldSchema

@@ -110,8 +110,13 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 		return
 	}
 	if !readable {
-		s.reject(&ValidationError{Code: CodeIncompleteList, Reason: "is not honoured: the list has entries without identity"},
-			name+"_complete")
+		s.reject(
+			&ValidationError{
+				Code:   CodeIncompleteList,
+				Reason: "is not honoured: the list has entries without identity",
+			},
+			name+"_complete",
+		)
 		return
 	}
 	part, bad := listRecord(s.owner, name, s.version, items)

@@ -254,7 +254,13 @@ func TestDerive_CombinesScopes(t *testing.T) {
 			s := suppress.NewSet(key(t, 1))
 			put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
 			if c.cause != none {
-				put(t, s, suppress.Email, "ada@example.com", suppress.Entry{Scope: c.cause, Unsuppressed: c.causeLifted})
+				put(
+					t,
+					s,
+					suppress.Email,
+					"ada@example.com",
+					suppress.Entry{Scope: c.cause, Unsuppressed: c.causeLifted},
+				)
 			}
 			if c.known != none {
 				put(t, s, suppress.ProfileID, "p1", suppress.Entry{Scope: c.known, Unsuppressed: c.knownLifted,

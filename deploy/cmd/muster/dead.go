@@ -35,6 +35,11 @@ deliveries start again with their first attempt. A dead letter is resubmitted on
 
 Exit status: 0 all were resubmitted; 1 some were not found, or not resubmitted; 2 it failed.`,
 	}
-	return c.resubmitSubcommand(cmd, true, "no dead letters selected: pass IDs, a filter (--handler, --reason, --since, "+
-		"--until) or --all", ingest.ResubmitDead)
+	return c.resubmitSubcommand(
+		cmd,
+		true,
+		"no dead letters selected: pass IDs, a filter (--handler, --reason, --since, "+
+			"--until) or --all",
+		ingest.ResubmitDead,
+	)
 }

@@ -162,7 +162,8 @@ not suppressed; 2 not accepted.`,
 	cmd.Flags().StringVar(&order.RequestedAt, "requested-at", "",
 		"time of the request, as a date or an RFC 3339 time (default: now)")
 	cmd.Flags().StringVar(&order.RequestedBy, "requested-by", "", "requester (default: the operator's user name)")
-	cmd.Flags().StringVar(&order.Note, "reference", "", "reference of the request; it is stored, so without personal data")
+	cmd.Flags().
+		StringVar(&order.Note, "reference", "", "reference of the request; it is stored, so without personal data")
 	cmd.Flags().BoolVar(&order.Urgent, "now", false,
 		"delete stored data immediately, not within a day; rewrites all tables that contain it")
 	cmd.Flags().DurationVar(&wait, "timeout", time.Minute,

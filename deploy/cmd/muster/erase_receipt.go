@@ -77,9 +77,12 @@ Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data rema
 				State:        string(s.State),
 				SuppressedAt: s.SuppressedAt, DeletedAt: s.DeletedAt, Found: s.Found,
 			}
-			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
-				return r.Search(ctx, src, own, s.Identifiers)
-			})
+			err = c.withReceiptSource(
+				cmd.Context(),
+				func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
+					return r.Search(ctx, src, own, s.Identifiers)
+				},
+			)
 			if err != nil {
 				return err
 			}
@@ -156,9 +159,12 @@ verified.`,
 			}
 			now := erasure.Receipt{SuppressedAt: r.SuppressedAt}
 			kept := r.Hashes()
-			err = c.withReceiptSource(cmd.Context(), func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
-				return now.Search(ctx, src, own, kept)
-			})
+			err = c.withReceiptSource(
+				cmd.Context(),
+				func(ctx context.Context, src erasure.Source, own *suppress.Key) error {
+					return now.Search(ctx, src, own, kept)
+				},
+			)
 			if err != nil {
 				return err
 			}

@@ -92,7 +92,10 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 			fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
 			switch {
 			case err == nil && !git.FullHistory && !cfg.Republish && !cfg.Remap && summary.Total() == (ingest.Counts{}):
-				fmt.Fprintln(cmd.OutOrStdout(), "No new commits since the last run; --full-history reads everything again.")
+				fmt.Fprintln(
+					cmd.OutOrStdout(),
+					"No new commits since the last run; --full-history reads everything again.",
+				)
 			case err == nil && summary.Unattributed.Commits > 0:
 				fmt.Fprintln(cmd.OutOrStdout(), summary.Unattributed)
 			}
@@ -100,7 +103,8 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 		},
 	}
 	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
-	cmd.Flags().StringVar(&git.UnknownAuthors, "unattributed-file", "", "output file for the authors without a known account")
+	cmd.Flags().
+		StringVar(&git.UnknownAuthors, "unattributed-file", "", "output file for the authors without a known account")
 	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil,
 		"additional code host whose no-reply addresses are recognized (git.example)")
 	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false,

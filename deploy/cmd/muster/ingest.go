@@ -426,7 +426,10 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 			if wantsJSON(cmd) {
 				return errors.Join(printJSON(cmd, views), err)
 			}
-			tw := newTable(cmd.OutOrStdout(), "RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED")
+			tw := newTable(
+				cmd.OutOrStdout(),
+				"RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED",
+			)
 			for _, v := range views {
 				complete := 0
 				for _, f := range v.Files {

@@ -99,8 +99,15 @@ func TestDead_HidesWebhooksOfErasedPeople(t *testing.T) {
 		key, _, value, err := task.Message()
 		require.NoError(t, err)
 		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value}
-		d := event.DeadLetter{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted",
-			Attempts: 10, FirstFailure: at, LastFailure: at}
+		d := event.DeadLetter{
+			Service:      "webhook-sender",
+			Handler:      "deliver",
+			Topic:        event.TopicWebhookTask,
+			Code:         "exhausted",
+			Attempts:     10,
+			FirstFailure: at,
+			LastFailure:  at,
+		}
 		d.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
 	}

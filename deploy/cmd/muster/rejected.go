@@ -55,14 +55,19 @@ Exit status: 0 all are valid now; 1 some were not found, not resubmitted, or rej
 	cmd.Flags().StringVar(&mapping, "map", "",
 		"mapping to convert the objects with: a name or a file with a jq program")
 	cmd.Flags().BoolVar(&remap, "remap", false, "also publish records of the same version with other content")
-	return c.resubmitSubcommand(cmd, false, "no rejected records selected: pass IDs, a filter (--kind, --reason, --run, "+
-		"--since, --until) or --all", func(ctx context.Context, cfg ingest.Config, deps ingest.Deps,
-		filter ingest.DeadLetterFilter) (res ingest.Resubmission, err error) {
-		cfg.Mapping, cfg.Remap = mapping, remap
-		err = c.withPublisher(ctx, cfg, deps, func(ctx context.Context, deps ingest.Deps) (err error) {
-			res, err = ingest.ResubmitRejected(ctx, cfg, deps, filter, record.Kind(as))
-			return err
-		})
-		return res, err
-	})
+	return c.resubmitSubcommand(
+		cmd,
+		false,
+		"no rejected records selected: pass IDs, a filter (--kind, --reason, --run, "+
+			"--since, --until) or --all",
+		func(ctx context.Context, cfg ingest.Config, deps ingest.Deps,
+			filter ingest.DeadLetterFilter) (res ingest.Resubmission, err error) {
+			cfg.Mapping, cfg.Remap = mapping, remap
+			err = c.withPublisher(ctx, cfg, deps, func(ctx context.Context, deps ingest.Deps) (err error) {
+				res, err = ingest.ResubmitRejected(ctx, cfg, deps, filter, record.Kind(as))
+				return err
+			})
+			return res, err
+		},
+	)
 }

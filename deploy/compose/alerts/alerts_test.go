@@ -198,8 +198,11 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 
 // waiting returns the series of pending deliveries on two replicas.
 func waiting(first, second string) string {
-	return fmt.Sprintf("muster_webhook_deliveries_pending{instance=\"w1\"} %s\n\tmuster_webhook_deliveries_pending{instance=\"w2\"} %s\n",
-		first, second)
+	return fmt.Sprintf(
+		"muster_webhook_deliveries_pending{instance=\"w1\"} %s\n\tmuster_webhook_deliveries_pending{instance=\"w2\"} %s\n",
+		first,
+		second,
+	)
 }
 
 // breaker returns the series of a breaker: its states, a pattern repeated several times before the last state, and the
@@ -221,8 +224,13 @@ func requests(status string, each int) string {
 func durations(route string) string {
 	var out strings.Builder
 	for bucket, each := range map[string]int{"1": 5, "5": 5, "10": 10, "+Inf": 10} {
-		fmt.Fprintf(&out, "\tmuster_http_request_duration_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route,
-			bucket, each)
+		fmt.Fprintf(
+			&out,
+			"\tmuster_http_request_duration_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n",
+			route,
+			bucket,
+			each,
+		)
 	}
 	return out.String()
 }
@@ -237,8 +245,13 @@ func dead(replicas, codes, each int) string {
 	var out strings.Builder
 	for replica := range replicas {
 		for code := range codes {
-			fmt.Fprintf(&out, "\tmuster_webhook_deliveries_dead_lettered_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n", code,
-				replica, each)
+			fmt.Fprintf(
+				&out,
+				"\tmuster_webhook_deliveries_dead_lettered_total{code=\"50%d\", instance=\"w%d\"} _x60 1x10 %dx400\n",
+				code,
+				replica,
+				each,
+			)
 		}
 	}
 	return out.String()

@@ -107,9 +107,14 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	deps.Progress.Begin(fmt.Sprintf("Generating %d people", s.People), int64(s.People))
-	summary, err := sampledata.WriteFiles(ctx, dir, sampledata.Options{People: s.People, Seed: s.Seed}, func(done, _ int) {
-		deps.Progress.Set(int64(done))
-	})
+	summary, err := sampledata.WriteFiles(
+		ctx,
+		dir,
+		sampledata.Options{People: s.People, Seed: s.Seed},
+		func(done, _ int) {
+			deps.Progress.Set(int64(done))
+		},
+	)
 	deps.Progress.End()
 	if err != nil {
 		return fmt.Errorf("generate the sample: %w", err)

@@ -482,7 +482,8 @@ func usableNames(p *people.Profile) [][]string {
 	var out [][]string
 	for _, n := range p.Names {
 		tokens := nameTokens(n)
-		if len(tokens) == 0 || len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.UsernameBlockingKey(p.Username)) {
+		if len(tokens) == 0 ||
+			len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.UsernameBlockingKey(p.Username)) {
 			continue
 		}
 		out = append(out, tokens)

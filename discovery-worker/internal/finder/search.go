@@ -114,8 +114,10 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 			addKey(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
 		}
 		addKey(people.Key{Type: readmodel.LookupUsername(platform), Value: profile.Key}, rankUsername)
-		addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.UsernameBlockingKey(profile.Username)},
-			rankUsername)
+		addKey(
+			people.Key{Type: readmodel.LookupHandle(platform), Value: identity.UsernameBlockingKey(profile.Username)},
+			rankUsername,
+		)
 		for _, n := range profile.Names {
 			for _, g := range evidence.GuessUsernames(n) {
 				addKey(people.Key{Type: readmodel.LookupHandle(platform), Value: g}, rankGuess)

@@ -47,8 +47,13 @@ type Profile struct {
 
 // NewUnrecorded returns the profile of an account without a record.
 func NewUnrecorded(a event.Account) *Profile {
-	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.NormalizeUsername(a.Username), Followers: -1,
-		Person: true}
+	return &Profile{
+		Platform:  a.Platform,
+		Username:  a.Username,
+		Key:       identity.NormalizeUsername(a.Username),
+		Followers: -1,
+		Person:    true,
+	}
 }
 
 // Account returns the profile's account.

@@ -63,7 +63,13 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, row := range readmodel.NewestNetworkPeople(people) {
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
-			version := readmodel.NewestVersion(record.KindNetworkPerson, ref.Identity, row.Version, row.ContentHash, versions)
+			version := readmodel.NewestVersion(
+				record.KindNetworkPerson,
+				ref.Identity,
+				row.Version,
+				row.ContentHash,
+				versions,
+			)
 			out[ref] = Record{ref, row.Username, record.Version(version).String(),
 				append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
 		}

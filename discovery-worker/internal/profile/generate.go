@@ -157,8 +157,10 @@ func (b *Builder) askModel(ctx context.Context, in input, schema customfield.Sch
 			},
 		}
 	}
-	schemaText, err := customfield.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys,
-		"properties": properties})
+	schemaText, err := customfield.Encode(
+		map[string]any{"type": "object", "additionalProperties": false, "required": keys,
+			"properties": properties},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("write model schema: %w", err)
 	}

@@ -194,5 +194,10 @@ func versionBump(i item) (kafka.Message, error) {
 			headers[h].Value = []byte(event.TypeSeen)
 		}
 	}
-	return kafka.Message{Topic: event.TopicVersionBump, Key: []byte(s.MessageKey()), Value: value, Headers: headers}, nil
+	return kafka.Message{
+		Topic:   event.TopicVersionBump,
+		Key:     []byte(s.MessageKey()),
+		Value:   value,
+		Headers: headers,
+	}, nil
 }

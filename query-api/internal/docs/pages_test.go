@@ -87,9 +87,11 @@ func TestPages_LoadOnlyFromThisServer(t *testing.T) {
 
 func TestPages_AreListedUnderMoreUnlessTheIndexLinksThem(t *testing.T) {
 	h, err := docs.New(docs.Config{Pages: fstest.MapFS{
-		"README.md":   {Data: []byte("# All\n\n## Operate\n\n- [Erasure](erasure.md)\n")},
-		"erasure.md":  {Data: []byte("# Erase people\n")},
-		"new-page.md": {Data: []byte("# A new page\n\n## Twice\n\n## Twice\n\nOf [itself](#twice-1), [code](../x.go).\n")},
+		"README.md":  {Data: []byte("# All\n\n## Operate\n\n- [Erasure](erasure.md)\n")},
+		"erasure.md": {Data: []byte("# Erase people\n")},
+		"new-page.md": {
+			Data: []byte("# A new page\n\n## Twice\n\n## Twice\n\nOf [itself](#twice-1), [code](../x.go).\n"),
+		},
 	}})
 	require.NoError(t, err)
 	page := body(t, get(t, h, "/docs/new-page"))

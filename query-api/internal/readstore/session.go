@@ -256,7 +256,13 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		for _, r := range networkRows[i] {
 			if r.ProfileID == id && !r.Deleted && !s.store.isNetworkErased(r) {
 				row := *r
-				row.Version = readmodel.NewestVersion(record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i])
+				row.Version = readmodel.NewestVersion(
+					record.KindNetworkPerson,
+					id,
+					row.Version,
+					row.ContentHash,
+					seen[i],
+				)
 				s.people[t.key()] = &person{network: &row}
 			}
 		}

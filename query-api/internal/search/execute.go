@@ -168,8 +168,8 @@ func (s *Search) documents(
 	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, as)
 }
 
-// cluster returns the name of the cluster that the tables are on, empty for a single server, and the shard of each of its
-// replicas.
+// cluster returns the name of the cluster that the tables are on, empty for a single server, and the shard of each of
+// its replicas.
 func (s *Searcher) cluster(ctx context.Context) (name string, shards []uint32, err error) {
 	s.mu.Lock()
 	layout := s.layout
@@ -227,8 +227,10 @@ func (s *Searcher) readIndex(
 	case errors.As(err, &budget): // that is no query's fault
 		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement",
 			slog.String("step", step), slog.Any("error", err))
-		return &Unavailable{Reason: fmt.Sprintf("search is not available: reading the profiles takes more than %d MiB of "+
-			"memory", s.cfg.MaxMemory>>20)}
+		return &Unavailable{
+			Reason: fmt.Sprintf("search is not available: reading the profiles takes more than %d MiB of "+
+				"memory", s.cfg.MaxMemory>>20),
+		}
 	}
 	return err
 }

@@ -38,7 +38,8 @@ type dictionary struct {
 	found atomic.Bool
 }
 
-// cached returns the terms cached under key in the snapshot, or calls find and caches its result. Errors are not cached.
+// cached returns the terms cached under key in the snapshot, or calls find and caches its result. Errors are not
+// cached.
 func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]string, error) {
 	if d.snapshot == nil {
 		return find()
@@ -433,7 +434,7 @@ func (d *dictionary) readTerms(ctx context.Context, of planner.Dictionary) ([]st
 // over a cluster.
 type unindexedError struct{ error }
 
-// living keeps the first terms that somebody has: an index remembers those of
+// living keeps the first terms that a live doc has: an index remembers those of
 // replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
 func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
 	hidden := d.deps.Store.Hidden()
@@ -441,7 +442,13 @@ func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string
 	return d.cached(key, func() ([]string, error) { return d.findLiving(ctx, f, terms, most, hidden) })
 }
 
-func (d *dictionary) findLiving(ctx context.Context, f algebra.Field, terms []string, most int, hidden []uint64) ([]string, error) {
+func (d *dictionary) findLiving(
+	ctx context.Context,
+	f algebra.Field,
+	terms []string,
+	most int,
+	hidden []uint64,
+) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {
 		some := terms[:min(len(terms), max(64, most-len(out)))]

@@ -149,7 +149,13 @@ type explained struct {
 	run, shown, described algebra.Node
 }
 
-func (s *Search) explained(ctx context.Context, d *dictionary, n algebra.Node, blend *int, hidden *placeholders) (explained, error) {
+func (s *Search) explained(
+	ctx context.Context,
+	d *dictionary,
+	n algebra.Node,
+	blend *int,
+	hidden *placeholders,
+) (explained, error) {
 	var e explained
 	var became []algebra.Node // in the order in which the nodes are rewritten, which is always the same
 	var err error
@@ -219,8 +225,8 @@ func found(asked, became algebra.Node) (terms int, ok bool) {
 	return terms, true
 }
 
-// ofTheLiving leaves out of a set of found terms those that nobody has any more. A search need not: it finds nobody by
-// them. An explanation would tell that there was somebody who had them.
+// ofTheLiving leaves out of a set of found terms those that no live doc has any more. A search need not: it finds no
+// one by them. An explanation would tell that a deleted person had them.
 func (d *dictionary) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
 	set, ok := became.(algebra.Set)
 	if _, same := asked.(algebra.Set); !ok || same {

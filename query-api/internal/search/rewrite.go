@@ -113,8 +113,10 @@ func (d *dictionary) matchingTerms(ctx context.Context, n algebra.Pattern) ([]st
 		return nil, err
 	}
 	if len(candidates) > maxCandidates {
-		return nil, &TooExpensiveError{fmt.Sprintf("the pattern has to be matched with more than %d terms of %s: begin it "+
-			"with letters", maxCandidates, n.Field.Name())}
+		return nil, &TooExpensiveError{
+			fmt.Sprintf("the pattern has to be matched with more than %d terms of %s: begin it "+
+				"with letters", maxCandidates, n.Field.Name()),
+		}
 	}
 	if n.Regexp == nil {
 		return candidates, nil
@@ -145,8 +147,10 @@ func (d *dictionary) regexpSet(ctx context.Context, n algebra.Pattern) (algebra.
 		return nil, err
 	}
 	if len(terms) > clause.MaxTerms {
-		return nil, &TooExpensiveError{fmt.Sprintf("the regular expression with & or ~ matches more than %d terms of %s: "+
-			"narrow it", clause.MaxTerms, n.Field.Name())}
+		return nil, &TooExpensiveError{
+			fmt.Sprintf("the regular expression with & or ~ matches more than %d terms of %s: "+
+				"narrow it", clause.MaxTerms, n.Field.Name()),
+		}
 	}
 	return setOrNone(algebra.Set{Field: n.Field, Values: terms}), nil
 }

@@ -57,7 +57,8 @@ type Config struct {
 	// that scores use while the table changes; default 10 s, negative: always counted anew. What takes
 	// longer than 20 ms to count is kept so many times longer, of terms at most six times.
 	StatsAge time.Duration
-	// IndexBytes bounds the in-memory index, in bytes, and what one query reads of it (package postings); default 256 MiB.
+	// IndexBytes bounds the in-memory index, in bytes, and what one query reads of it (package postings); default 256
+	// MiB.
 	IndexBytes int
 }
 
@@ -96,7 +97,7 @@ type Deps struct {
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time
-	// Registerer takes the metrics; nil: nobody does.
+	// Registerer takes the metrics; nil registers none.
 	Registerer prometheus.Registerer
 }
 
@@ -119,8 +120,16 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	s := &Searcher{cfg: cfg, deps: deps, admission: newAdmission(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats)}
-	s.index = postings.New(postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster}, s.readIndex)
+	s := &Searcher{
+		cfg:       cfg,
+		deps:      deps,
+		admission: newAdmission(cfg.Concurrent, cfg.Wide),
+		fields:    make(map[string]fieldStats),
+	}
+	s.index = postings.New(
+		postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster},
+		s.readIndex,
+	)
 	if err := s.measure(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: metrics: %w", err)
@@ -128,9 +137,13 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	return s, nil
 }
 
-// WarmUp reads what many searches need, before anybody asks.
+// WarmUp reads what many searches need, before the first search.
 func (s *Searcher) WarmUp() error {
-	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()})
+	anywhere, err := clause.Lower(
+		jsontext.Value(`{"multi_match":{"query":"a"}}`),
+		"query",
+		clause.Options{Now: s.deps.Now()},
+	)
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
@@ -241,8 +254,8 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// Run reads the page. Errors are a [*TooExpensiveError], a [*OverloadedError], an [*Unavailable], readstore.ErrUnavailable, or the end
-// of ctx.
+// Run reads the page. Errors are a [*TooExpensiveError], a [*OverloadedError], an [*Unavailable],
+// readstore.ErrUnavailable, or the end of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
 	defer func() {
@@ -283,8 +296,13 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
 			return s.searcher.timeLimitError()
 		}
-		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not searched lately are read first, "+
-			"and what was read is kept", deadline)}
+		return &OverloadedError{
+			fmt.Sprintf(
+				"the query was not answered within %v: words and fields that were not searched lately are read first, "+
+					"and what was read is kept",
+				deadline,
+			),
+		}
 	}
 	return err
 }
@@ -308,7 +326,12 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		if d.JSON == nil {
 			continue // withdrawn since it was ranked
 		}
-		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
+		page.ProfileIDs, page.Identifiers = append(
+			page.ProfileIDs,
+			d.ProfileID,
+		), append(
+			page.Identifiers,
+			d.Identifiers...)
 		shown, err := sourceFilter(s.source).apply(d.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)
@@ -331,7 +354,9 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		next.After = r.places[len(r.places)-1]
 		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
 		if errors.Is(err, cursor.ErrTooLarge) {
-			return nil, &TooExpensiveError{"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields"}
+			return nil, &TooExpensiveError{
+				"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields",
+			}
 		}
 	}
 	if err != nil {

@@ -194,8 +194,8 @@ func estimate(ctx context.Context, units int64) (answer, error) {
 	return fmt.Appendf(nil, `{"dry_run":true,"max_credits":%d,"credits_remaining":%d}`, cost, quota.Remaining), nil
 }
 
-// checkMaxCredits returns an error unless a call that uses at most units costs at most maxCredits. fix is how the caller
-// can lower the cost, besides raising the limit.
+// checkMaxCredits returns an error unless a call that uses at most units costs at most maxCredits. fix is how the
+// caller can lower the cost, besides raising the limit.
 func checkMaxCredits(ctx context.Context, units int64, maxCredits *int64, fix string) error {
 	if maxCredits == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 // hours, Firefox a day.
 const corsMaxAge = 600
 
-// ParseOrigins returns origins in the form of the Origin header: scheme, host in lower case, and a port unless it is the
-// scheme's default. "*" stands for every origin.
+// ParseOrigins returns origins in the form of the Origin header: scheme, host in lower case, and a port unless it is
+// the scheme's default. "*" stands for every origin.
 func ParseOrigins(values []string) ([]string, error) {
 	out := make([]string, 0, len(values))
 	for _, v := range values {
@@ -25,7 +25,10 @@ func ParseOrigins(values []string) ([]string, error) {
 			out = append(out, v)
 		case err != nil || u.Hostname() == "" || strings.Contains(u.Host, "*") ||
 			v != u.Scheme+"://"+u.Host && v != u.Scheme+"://"+u.Host+"/" || defaultPort(u.Scheme) == "":
-			return nil, fmt.Errorf("invalid origin %q: want a scheme and a host, such as https://app.example.com, or *", v)
+			return nil, fmt.Errorf(
+				"invalid origin %q: want a scheme and a host, such as https://app.example.com, or *",
+				v,
+			)
 		default:
 			out = append(out, u.Scheme+"://"+strings.TrimSuffix(strings.ToLower(u.Host), ":"+defaultPort(u.Scheme)))
 		}
@@ -37,9 +40,9 @@ func defaultPort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 
-// crossOrigin lets web pages of the configured origins call the API (CORS, Fetch Standard). Requests of other origins are
-// served like those of programs: their pages cannot read the responses. Keys are sent in a header, so cookies are not
-// allowed.
+// crossOrigin lets web pages of the configured origins call the API (CORS, Fetch Standard). Requests of other origins
+// are served like those of programs: their pages cannot read the responses. Keys are sent in a header, so cookies are
+// not allowed.
 func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	if len(s.cfg.Origins) == 0 {
 		return next

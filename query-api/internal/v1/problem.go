@@ -81,8 +81,10 @@ func problemOf(op *operation, err error) *problem {
 	case errors.Is(err, account.ErrLoading):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("this service is starting, and API keys cannot be checked yet: call again in %d seconds",
-				retryAfter),
+			detail: fmt.Sprintf(
+				"this service is starting, and API keys cannot be checked yet: call again in %d seconds",
+				retryAfter,
+			),
 		}
 	case errors.As(err, &limit):
 		return &problem{

@@ -87,7 +87,12 @@ func (s *Server) GetNetworkPerson(
 	ctx context.Context, request api.GetNetworkPersonRequestObject,
 ) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
-	return s.respondOne(ctx, s.networkWebset(), p.Network, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)})
+	return s.respondOne(
+		ctx,
+		s.networkWebset(),
+		p.Network,
+		options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+	)
 }
 
 // PostNetworkPerson is POST /v1/webset/network/person.
@@ -95,7 +100,12 @@ func (s *Server) PostNetworkPerson(
 	ctx context.Context, request api.PostNetworkPersonRequestObject,
 ) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
-	return s.respondMany(ctx, s.networkWebset(), b.Network, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)})
+	return s.respondMany(
+		ctx,
+		s.networkWebset(),
+		b.Network,
+		options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+	)
 }
 
 // GetCodehostPerson is GET /v1/webset/codehost/person.
@@ -103,7 +113,12 @@ func (s *Server) GetCodehostPerson(
 	ctx context.Context, request api.GetCodehostPersonRequestObject,
 ) (api.GetCodehostPersonResponseObject, error) {
 	p := request.Params
-	return s.respondOne(ctx, s.codehostWebset(), p.Codehost, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)})
+	return s.respondOne(
+		ctx,
+		s.codehostWebset(),
+		p.Codehost,
+		options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+	)
 }
 
 // PostCodehostPerson is POST /v1/webset/codehost/person.
@@ -111,7 +126,12 @@ func (s *Server) PostCodehostPerson(
 	ctx context.Context, request api.PostCodehostPersonRequestObject,
 ) (api.PostCodehostPersonResponseObject, error) {
 	b := request.Body
-	return s.respondMany(ctx, s.codehostWebset(), b.Codehost, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)})
+	return s.respondMany(
+		ctx,
+		s.codehostWebset(),
+		b.Codehost,
+		options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+	)
 }
 
 // VisitGetNetworkPersonResponse implements api.GetNetworkPersonResponseObject.

@@ -25,7 +25,8 @@ func (s *Store) activityOf(id int64, username string) activity {
 	}
 	for _, it := range s.commitsOf[id] {
 		rec := decodeObject(it.raw)
-		if login := identity.NormalizeUsername(str(rec, "author_login")); login != "" && login != identity.NormalizeUsername(username) {
+		if login := identity.NormalizeUsername(str(rec, "author_login")); login != "" &&
+			login != identity.NormalizeUsername(username) {
 			continue
 		}
 		count(authors, str(rec, "author_name"))

@@ -34,7 +34,10 @@ func (s *Store) Seal() error {
 	var errs []error
 	tie := func(v version, what string) bool {
 		if v.tied {
-			errs = append(errs, fmt.Errorf("%s has two records of version %s: the oracle cannot tell which is current", what, v.at))
+			errs = append(
+				errs,
+				fmt.Errorf("%s has two records of version %s: the oracle cannot tell which is current", what, v.at),
+			)
 		}
 		return v.deleted
 	}
@@ -90,7 +93,10 @@ func (s *Store) Seal() error {
 		}
 	}
 	for _, repos := range ix.reposOf {
-		slices.SortFunc(repos, func(a, b *item) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(number64(a.id), number64(b.id))) })
+		slices.SortFunc(
+			repos,
+			func(a, b *item) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(number64(a.id), number64(b.id))) },
+		)
 	}
 	for _, commits := range ix.commitsOf {
 		slices.SortFunc(commits, func(a, b *item) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.id, b.id)) })
@@ -125,7 +131,13 @@ func emailKeys(emails []string) []string {
 
 // visible collects what is neither withdrawn itself nor by a complete list
 // (MAPPING.md, "Repositories and commits of an account").
-func visible(name string, items map[itemKey]*item, lists map[int64]*complete, of map[int64][]*item, tie func(version, string) bool) {
+func visible(
+	name string,
+	items map[itemKey]*item,
+	lists map[int64]*complete,
+	of map[int64][]*item,
+	tie func(version, string) bool,
+) {
 	for key, it := range items {
 		if tie(it.version, fmt.Sprintf("%s %s of %d", name, key.id, key.owner)) {
 			continue
@@ -147,15 +159,27 @@ func newest[T any](records []*T, at func(*T) time.Time, smaller func(a, b *T) in
 }
 
 func newestProfile(list []*Profile) *Profile {
-	return newest(list, func(p *Profile) time.Time { return p.at }, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) })
+	return newest(
+		list,
+		func(p *Profile) time.Time { return p.at },
+		func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) },
+	)
 }
 
 func newestAccount(list []*Account) *Account {
-	return newest(list, func(a *Account) time.Time { return a.at }, func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+	return newest(
+		list,
+		func(a *Account) time.Time { return a.at },
+		func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) },
+	)
 }
 
 func newestCompany(list []*Company) *Company {
-	return newest(list, func(c *Company) time.Time { return c.at }, func(a, b *Company) int { return cmp.Compare(a.ID, b.ID) })
+	return newest(
+		list,
+		func(c *Company) time.Time { return c.at },
+		func(a, b *Company) int { return cmp.Compare(a.ID, b.ID) },
+	)
 }
 
 // Profile returns the network-person that holds a username now, or nil.
@@ -385,9 +409,21 @@ func (s *Store) profilesFor(r PersonRequest) (found []*Profile, steps []int) {
 
 // onePerson says that no declared link of one of two records names another account.
 func (s *Store) onePerson(a *Account, p *Profile) bool {
-	account, profile := end{identity.Codehost, identity.NormalizeUsername(a.Username)}, end{identity.Network, identity.NormalizeUsername(p.Username)}
+	account, profile := end{
+		identity.Codehost,
+		identity.NormalizeUsername(a.Username),
+	}, end{
+		identity.Network,
+		identity.NormalizeUsername(p.Username),
+	}
 	ofAccount, ofProfile := a.declares[identity.Network], p.declares[identity.Codehost]
-	return !elsewhere(ofAccount, profile.key, slices.Contains(ofProfile, account.key), len(s.profilesDeclaring[account.key]) > 0, s.linkedTo(account)) &&
+	return !elsewhere(
+		ofAccount,
+		profile.key,
+		slices.Contains(ofProfile, account.key),
+		len(s.profilesDeclaring[account.key]) > 0,
+		s.linkedTo(account),
+	) &&
 		!elsewhere(ofProfile, account.key, slices.Contains(ofAccount, profile.key), len(s.accountsDeclaring[profile.key]) > 0, s.linkedTo(profile))
 }
 
@@ -433,11 +469,17 @@ func emailKey(address string) string {
 }
 
 func newestAccounts(list []*Account) []*Account {
-	return slices.SortedFunc(slices.Values(list), func(a, b *Account) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) })
+	return slices.SortedFunc(
+		slices.Values(list),
+		func(a, b *Account) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) },
+	)
 }
 
 func newestProfiles(list []*Profile) []*Profile {
-	return slices.SortedFunc(slices.Values(list), func(a, b *Profile) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) })
+	return slices.SortedFunc(
+		slices.Values(list),
+		func(a, b *Profile) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) },
+	)
 }
 
 // AccountByEmail returns the most recently updated account with an address.

@@ -31,7 +31,10 @@ func newProcess() process {
 		registry: prometheus.NewRegistry(),
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_consumer_records_total"},
 			[]string{"group", "topic"}),
-		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "muster_consumer_lag_records"}, []string{"group", "topic"}),
+		lag: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: "muster_consumer_lag_records"},
+			[]string{"group", "topic"},
+		),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_http_requests_total"},
 			[]string{"status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -71,6 +74,7 @@ func TestHistory_PointsAreRatesOfTheInterval(t *testing.T) {
 		}
 		m.seconds.WithLabelValues("/b").Observe(0.5)
 		m.seconds.WithLabelValues("/b").Observe(30)
+		// The clock is synctest's: no real time passes.
 		time.Sleep(sampleInterval)
 		synctest.Wait()
 		got := p.history.read()
@@ -88,6 +92,7 @@ func TestHistory_PointsAreRatesOfTheInterval(t *testing.T) {
 		require.Positive(t, *point.DiskFree)
 
 		m.lag.Reset()
+		// The clock is synctest's: no real time passes.
 		time.Sleep(sampleInterval)
 		synctest.Wait()
 		point = p.history.read().Points[1]
@@ -95,6 +100,7 @@ func TestHistory_PointsAreRatesOfTheInterval(t *testing.T) {
 		require.Zero(t, *point.Requests)
 		require.Nil(t, point.P50, "no request")
 
+		// The clock is synctest's: no real time passes.
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		points := p.history.read().Points

@@ -158,7 +158,8 @@ func restrictToDatabases(q *request, normal string, hidden map[string]bool) (str
 // engine finds system.tables.name also in system.tables AS t, as the JDBC driver writes it.
 func aliasOf(tokens []token, table string) string {
 	for i := 0; i+4 < len(tokens); i++ {
-		if tokens[i].name() == "system" && tokens[i+1].punct('.') && tokens[i+2].name() == table && tokens[i+3].is("AS") {
+		if tokens[i].name() == "system" && tokens[i+1].punct('.') && tokens[i+2].name() == table &&
+			tokens[i+3].is("AS") {
 			return tokens[i+4].name()
 		}
 	}

@@ -13,7 +13,8 @@ type Field struct {
 	readmodel.SearchField
 	// Keyword reports whether it is the .keyword subfield, whose terms are whole values.
 	Keyword bool
-	// Identity reports whether it is _id. Nested documents have the _id of their person, and all matches score the same.
+	// Identity reports whether it is _id. Nested documents have the _id of their person, and all matches score the
+	// same.
 	Identity bool
 }
 
@@ -49,11 +50,11 @@ type Term struct {
 	Text  string
 	// Blend is the number of the term's blend; terms of one blend share their statistics (BlendedTermQuery). 0: none.
 	Blend int
-	// Across reports whether the blend is over the fields of a multi_match of type cross_fields; otherwise it is over the
-	// terms of an expansion.
+	// Across reports whether the blend is over the fields of a multi_match of type cross_fields; otherwise it is over
+	// the terms of an expansion.
 	Across bool
-	// Absent reports whether the field does not exist in the nested documents that are searched. The term matches none of
-	// them, but counts in its blend.
+	// Absent reports whether the field does not exist in the nested documents that are searched. The term matches none
+	// of them, but counts in its blend.
 	Absent bool
 	// As is the number of the blend whose statistics the term has instead of those of its own, in which it still counts
 	// (ShareStatistics). 0: its own blend.

@@ -51,7 +51,10 @@ func (d *dateReader) inZone(at value, name string) error {
 	}
 	zone, ok := zoneOf(name)
 	if !ok {
-		return at.errorf("time_zone %s is neither a UTC offset such as +01:00 nor a zone such as Europe/Berlin", quote(name))
+		return at.errorf(
+			"time_zone %s is neither a UTC offset such as +01:00 nor a zone such as Europe/Berlin",
+			quote(name),
+		)
 	}
 	d.zone = zone
 	return nil
@@ -73,7 +76,8 @@ func zoneOf(name string) (*time.Location, bool) {
 func fixedZone(name string) (*time.Location, bool) {
 	hours := name // +2, perhaps after GMT
 	for _, prefix := range []string{"UTC", "GMT", "UT"} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && (strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-")) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok &&
+			(strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-")) {
 			hours = rest
 			break
 		}

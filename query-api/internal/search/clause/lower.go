@@ -14,14 +14,14 @@ import (
 // Limits of a query (rulings.md, Search).
 const (
 	MaxDepth = 20
-	// MaxMinScoreDepth is the maximum depth of nested function_scores with min_score: what each matches depends on scores
-	// of the inner ones, which a statement repeats.
+	// MaxMinScoreDepth is the maximum depth of nested function_scores with min_score: what each matches depends on
+	// scores of the inner ones, which a statement repeats.
 	MaxMinScoreDepth = 2
 	MaxClauses       = 1024
 	MaxTerms         = 65_536
 	MaxRegexp        = 1000
-	// MaxPhraseWords is the maximum number of words of all phrases without slop, over all of their fields. Such a phrase
-	// counts as one clause.
+	// MaxPhraseWords is the maximum number of words of all phrases without slop, over all of their fields. Such a
+	// phrase counts as one clause.
 	MaxPhraseWords = 2048
 	// MaxExpansions is the maximum number of terms that a fuzzy word or a prefix expands to.
 	MaxExpansions = 1024
@@ -107,10 +107,15 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	}
 	switch {
 	case len(v.members) == 0:
-		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for all people")
+		return nil, v.errorf(
+			"query malformed, empty clause found: name one, such as {\"match_all\": {}} for all people",
+		)
 	case len(v.members) > 1:
-		return nil, v.errorf("[%s] malformed query: an object has one clause, but %s follows; combine clauses with bool",
-			v.members[0].name, quote(v.members[1].name))
+		return nil, v.errorf(
+			"[%s] malformed query: an object has one clause, but %s follows; combine clauses with bool",
+			v.members[0].name,
+			quote(v.members[1].name),
+		)
 	}
 	if l.exceeded != nil {
 		return nil, l.exceeded
@@ -362,7 +367,10 @@ func (l *lowering) oneField(c *Clause, v value, short string,
 // identity rejects clauses that _id does not support.
 func identity(c *Clause, at value) error {
 	if slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
-		return at.errorf("_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name)
+		return at.errorf(
+			"_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword",
+			c.Name,
+		)
 	}
 	for _, m := range at.members {
 		if m.name == "value" || m.name == "query" {

@@ -336,8 +336,14 @@ func TestLower_RewriteMethods(t *testing.T) {
 		`"fuzzy_rewrite":"top_terms_3"}}}`), `"expansions":3`)
 	require.Contains(t, lowered(t, `{"fuzzy":{"profile.headline":{"value":"abcd","max_expansions":5,`+
 		`"rewrite":"constant_score"}}}`), `"rewrite":"constant"`)
-	require.Contains(t,
-		lowered(t, `{"fuzzy":{"profile.headline":{"value":"abcd","fuzziness":0,"rewrite":"constant_score"}}}`), `{"set":`)
+	require.Contains(
+		t,
+		lowered(
+			t,
+			`{"fuzzy":{"profile.headline":{"value":"abcd","fuzziness":0,"rewrite":"constant_score"}}}`,
+		),
+		`{"set":`,
+	)
 	for _, rewrite := range []string{`"top_terms_0"`, `"top_terms_"`, `"top_terms_-1"`, `"top_terms_99999999999"`,
 		`"top_terms_3x"`, `"3"`, `"SCORING_BOOLEAN"`, `"constant_score_auto"`, `""`, `3`, `true`} {
 		for _, query := range []string{`{"wildcard":{"profile.headline":{"value":"a*","rewrite":`,
@@ -706,7 +712,10 @@ func TestLower_EquivalentQueriesGiveOneNode(t *testing.T) {
 	require.Contains(t, lowered(t, lines(`En*in?`)), `"text":"en*in?"`)
 	require.Contains(t, lowered(t, lines(`profile.headline.keyword:En*in?`)), `"text":"En*in?"`)
 	flagged := func(text, flags string) string {
-		return lowered(t, `{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`)
+		return lowered(
+			t,
+			`{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`,
+		)
 	}
 	for _, c := range []struct{ text, flag string }{
 		{"a + b", "AND"}, {"a | b", "OR"}, {"a -b", "NOT"}, {"a*", "PREFIX"}, {`\"a b\"`, "PHRASE"},
@@ -856,6 +865,11 @@ func TestLower_IdentityOfNestedDocuments(t *testing.T) {
 	} {
 		require.JSONEq(t, want, lowered(t, query), query)
 		nested := `{"nested":{"path":"experience","query":` + query + `}}`
-		require.JSONEq(t, `{"nested":{"path":"experience","node":`+want+`,"score_mode":"avg"}}`, lowered(t, nested), nested)
+		require.JSONEq(
+			t,
+			`{"nested":{"path":"experience","node":`+want+`,"score_mode":"avg"}}`,
+			lowered(t, nested),
+			nested,
+		)
 	}
 }

@@ -41,7 +41,9 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if at, ok := a.get("type"); ok {
 			clause, known := map[string]string{"phrase": "match_phrase", "phrase_prefix": "match_phrase_prefix"}[at.text]
 			if !known {
-				return nil, at.errorf("match has no type: omit it, or use match_phrase, match_phrase_prefix or multi_match")
+				return nil, at.errorf(
+					"match has no type: omit it, or use match_phrase, match_phrase_prefix or multi_match",
+				)
 			}
 			return nil, at.errorf("match has no type: use the clause %s", clause)
 		}
@@ -203,7 +205,11 @@ func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, e
 	if analyzer != "" {
 		named, err := analysis.Named(analyzer)
 		if err != nil {
-			return nil, at.errorf("unknown analyzer %s: known are %s", quote(analyzer), strings.Join(analysis.Names(), ", "))
+			return nil, at.errorf(
+				"unknown analyzer %s: known are %s",
+				quote(analyzer),
+				strings.Join(analysis.Names(), ", "),
+			)
 		}
 		tokens = named(nil, query)
 	}

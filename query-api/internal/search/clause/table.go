@@ -46,9 +46,14 @@ func clauses() []Clause {
 	list := []Clause{
 		{Name: "match_all", Parameters: parameters("boost"), lower: lowerMatchAll},
 		{Name: "match_none", Parameters: parameters("boost"), lower: lowerMatchNone},
-		{Name: "match", Parameters: parameters("query", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "lenient",
-			"auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch, Notes: fuzzyRewrites},
+		{
+			Name: "match",
+			Parameters: parameters("query", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
+				"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "lenient",
+				"auto_generate_synonyms_phrase_query", "boost"),
+			lower: lowerMatch,
+			Notes: fuzzyRewrites,
+		},
 		{Name: "match_phrase", Parameters: parameters("query", "slop", "zero_terms_query", "analyzer", "boost"),
 			lower: lowerMatchPhrase},
 		{Name: "match_phrase_prefix", Parameters: parameters("query", "slop", "max_expansions", "zero_terms_query",
@@ -106,11 +111,18 @@ func clauses() []Clause {
 		{Name: "bool", Parameters: parameters("must", "filter", "should", "must_not", "minimum_should_match",
 			"adjust_pure_negative", "boost"), lower: lowerBool},
 		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
-		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
+		{
+			Name:       "boosting",
+			Parameters: parameters("positive", "negative", "negative_boost", "boost"),
+			lower:      lowerBoosting,
+		},
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
 		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped",
 			"boost"), lower: lowerNested,
-			Notes: "`inner_hits` supports `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`. " +
+			Notes: "`inner_hits` supports `" + strings.Join(
+				InnerHits(),
+				"`, `",
+			) + "`; its sort keys have no `nested`. " +
 				"An element without selected fields is `{}`. " +
 				"Unsupported: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
 				"`docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},

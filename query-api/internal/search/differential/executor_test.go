@@ -34,8 +34,16 @@ func sorts() []string {
 		out = append(out, fmt.Sprintf(`[{"experience.title.keyword":{"order":%q,"mode":"max"}}]`, order))
 		for _, mode := range []string{"min", "max", "sum", "avg", "median"} {
 			for _, field := range []string{"experience.start_date", "experience.is_current", "education.end_date"} {
-				out = append(out, fmt.Sprintf(`[{%q:{"order":%q,"mode":%q}}]`, field, order, mode),
-					fmt.Sprintf(`[{%q:{"order":%q,"mode":%q,"numeric_type":"double","missing":0}},"_score"]`, field, order, mode))
+				out = append(
+					out,
+					fmt.Sprintf(`[{%q:{"order":%q,"mode":%q}}]`, field, order, mode),
+					fmt.Sprintf(
+						`[{%q:{"order":%q,"mode":%q,"numeric_type":"double","missing":0}},"_score"]`,
+						field,
+						order,
+						mode,
+					),
+				)
 			}
 		}
 	}
@@ -65,7 +73,10 @@ func queriesOfEveryKind(ids string) []string {
 		`{"terms":{"experience.start_date":["2015-01-01","2019-01-01","1999-01-01"]}}`,
 	}
 	for _, mode := range []string{"min", "max", "avg", "sum", "median"} {
-		out = append(out, `{"function_score":{"query":{"match_all":{}},"linear":{"experience.start_date":{"origin":"2015-01-01","scale":"2000d"},"multi_value_mode":"`+mode+`"}}}`)
+		out = append(
+			out,
+			`{"function_score":{"query":{"match_all":{}},"linear":{"experience.start_date":{"origin":"2015-01-01","scale":"2000d"},"multi_value_mode":"`+mode+`"}}}`,
+		)
 	}
 	for i := range out {
 		out[i] = strings.ReplaceAll(out[i], "IDS", ids)
@@ -73,8 +84,8 @@ func queriesOfEveryKind(ids string) []string {
 	return out
 }
 
-// TestExecutor_AnswersEveryKindOfQuery compares every kind of query, and every kind of sort key, with the evaluator's answer:
-// those are what was ranked by SQL once.
+// TestExecutor_AnswersEveryKindOfQuery compares every kind of query, and every kind of sort key, with the evaluator's
+// answer: those are what was ranked by SQL once.
 func TestExecutor_AnswersEveryKindOfQuery(t *testing.T) {
 	people := 900
 	if testing.Short() {
@@ -85,14 +96,18 @@ func TestExecutor_AnswersEveryKindOfQuery(t *testing.T) {
 	judge := collection(t, docs)
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	muster := newEngine(t, conn, func() time.Time { return now })
-	ids := fmt.Sprintf(`%q,%q,%q,"nobody"`, docs[1].ID, docs[len(docs)/2].ID, docs[len(docs)-1].ID)
+	ids := fmt.Sprintf(`%q,%q,%q,"missing"`, docs[1].ID, docs[len(docs)/2].ID, docs[len(docs)-1].ID)
 	queries := queriesOfEveryKind(ids)
 	var bodies []string
 	for _, q := range queries {
 		bodies = append(bodies, `{"query":`+q+`}`, `{"query":`+q+`,"sort":["profile_id.keyword"]}`)
 	}
 	for i, s := range sorts() {
-		bodies = append(bodies, `{"query":{"match_all":{}},"sort":`+s+`}`, `{"query":`+queries[i%len(queries)]+`,"sort":`+s+`}`)
+		bodies = append(
+			bodies,
+			`{"query":{"match_all":{}},"sort":`+s+`}`,
+			`{"query":`+queries[i%len(queries)]+`,"sort":`+s+`}`,
+		)
 	}
 	answered := 0
 	for i, body := range bodies {
@@ -103,7 +118,11 @@ func TestExecutor_AnswersEveryKindOfQuery(t *testing.T) {
 		muster.paged = i%3 == 0
 		got, err := muster.Search(t.Context(), []byte(body))
 		require.NoError(t, err, body)
-		require.NoError(t, cmp.Or(searchtest.Compare(want, got, false), searchtest.CompareInner(q, want, got, false)), body)
+		require.NoError(
+			t,
+			cmp.Or(searchtest.Compare(want, got, false), searchtest.CompareInner(q, want, got, false)),
+			body,
+		)
 		if want.Total > 0 {
 			answered++
 		}

@@ -58,7 +58,13 @@ func TestFaults_AreDetected(t *testing.T) {
 				"-overlay", overlayFile, "-o", binary, ".")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "the fault must compile: %s", out)
-			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch_EqualsOpenSearch$", "-test.failfast")
+			run := exec.CommandContext(
+				t.Context(),
+				binary,
+				"-test.run",
+				"^TestSearch_EqualsOpenSearch$",
+				"-test.failfast",
+			)
 			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), storeEnv+"="+dsn, failuresEnv+"=1")
 			out, err = run.CombinedOutput()
 			require.Error(t, err, "not detected")

@@ -45,7 +45,8 @@ func TestSearch_EqualsOpenSearch(t *testing.T) {
 		got, err := muster.Search(t.Context(), body)
 		if err != nil {
 			var e *clause.Error
-			// OpenSearch skips clauses that cannot matter, and counts a phrase with slop as one clause, muster its words.
+			// OpenSearch skips clauses that cannot matter, and counts a phrase with slop as one clause, muster its
+			// words.
 			if errors.As(err, &e) && (want.Total == 0 || rejectedByScore(t.Context(), q) ||
 				strings.Contains(e.Reason, "more than 1024 clauses")) {
 				return 0, err, nil

@@ -28,7 +28,13 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	clock := func() time.Time { return now }
-	indexed := newTracedEngine(t, conn, clock, search.Config{Timeout: waitTimeout, StatsAge: -1}, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""))
+	indexed := newTracedEngine(
+		t,
+		conn,
+		clock,
+		search.Config{Timeout: waitTimeout, StatsAge: -1},
+		sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""),
+	)
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 5, Allowed: allowed()})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -38,10 +44,14 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 	}
 	// Some people as others are, in another version.
 	changed := func(version string) string {
-		return fmt.Sprintf("INSERT INTO search_people SELECT * EXCEPT (h, i, v) REPLACE (h AS profile_hash, i AS profile_id, %s AS version) FROM "+
-			"(SELECT *, rowNumberInAllBlocks() AS n FROM search_people WHERE profile_hash %% 7 = %d) AS b INNER JOIN "+
-			"(SELECT profile_hash AS h, profile_id AS i, max(version) AS v, rowNumberInAllBlocks() AS n FROM search_people WHERE profile_hash %% 11 = %d GROUP BY h, i) AS a USING n",
-			version, r.IntN(7), r.IntN(11))
+		return fmt.Sprintf(
+			"INSERT INTO search_people SELECT * EXCEPT (h, i, v) REPLACE (h AS profile_hash, i AS profile_id, %s AS version) FROM "+
+				"(SELECT *, rowNumberInAllBlocks() AS n FROM search_people WHERE profile_hash %% 7 = %d) AS b INNER JOIN "+
+				"(SELECT profile_hash AS h, profile_id AS i, max(version) AS v, rowNumberInAllBlocks() AS n FROM search_people WHERE profile_hash %% 11 = %d GROUP BY h, i) AS a USING n",
+			version,
+			r.IntN(7),
+			r.IntN(11),
+		)
 	}
 	seen := "INSERT INTO seen_versions (kind, key_hash, key, version, content_hash, deleted, last_updated, topic, partition, offset) " +
 		"SELECT 'network-person', profile_hash, profile_id, version + %d, content_hash, false, '', '', 0, 0 FROM search_people WHERE profile_hash %% 13 = %d"
@@ -49,7 +59,12 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 		func() { do(strings.ReplaceAll(changed("v + 1000000"), "* EXCEPT (h, i, v)", "* EXCEPT (h, i, v, n)")) },
 		func() { do(strings.ReplaceAll(changed("v - 1000000"), "* EXCEPT (h, i, v)", "* EXCEPT (h, i, v, n)")) },
 		func() {
-			do(fmt.Sprintf("INSERT INTO search_people SELECT * REPLACE (version + 500000 AS version, true AS deleted) FROM search_people WHERE profile_hash %% 17 = %d", r.IntN(17)))
+			do(
+				fmt.Sprintf(
+					"INSERT INTO search_people SELECT * REPLACE (version + 500000 AS version, true AS deleted) FROM search_people WHERE profile_hash %% 17 = %d",
+					r.IntN(17),
+				),
+			)
 		},
 		func() {
 			do("SYSTEM START MERGES search_people") // deletions wait for them
@@ -76,10 +91,19 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 		now = now.Add(time.Minute)
 		asked := newEngine(t, conn, clock)
 		var people []string
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT groupArray(profile_id) FROM (SELECT profile_id, if(seen_version > version, intDiv(seen_version, 1000) - 62135596800000, updated_at) AS updated
+		require.NoError(
+			t,
+			conn.QueryRow(t.Context(), `SELECT groupArray(profile_id) FROM (SELECT profile_id, if(seen_version > version, intDiv(seen_version, 1000) - 62135596800000, updated_at) AS updated
 			FROM search_people FINAL LEFT ANY JOIN (SELECT key_hash, content_hash AS content, max(version) AS seen_version FROM seen_versions WHERE kind = 'network-person' GROUP BY ALL) AS s
-			ON profile_hash = key_hash AND content_hash = content WHERE NOT deleted ORDER BY updated DESC, profile_hash LIMIT 50)`).Scan(&people))
-		found, err := indexed.walk(t.Context(), []byte(`{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`), 50, 1)
+			ON profile_hash = key_hash AND content_hash = content WHERE NOT deleted ORDER BY updated DESC, profile_hash LIMIT 50)`).
+				Scan(&people),
+		)
+		found, err := indexed.walk(
+			t.Context(),
+			[]byte(`{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`),
+			50,
+			1,
+		)
 		require.NoError(t, err)
 		require.Equal(t, people, found[1:], "round %d", round)
 		bodies := []string{

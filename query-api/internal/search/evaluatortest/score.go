@@ -78,8 +78,8 @@ func (e *evaluation) blended(n algebra.Term) int {
 	if !n.Across || len(e.blends[n.Statistics()]) < 2 {
 		return most
 	}
-	// Across fields: one more for each step down in frequency, so that a word scores slightly less in fields where it is
-	// frequent.
+	// Across fields: one more for each step down in frequency, so that a word scores slightly less in fields where it
+	// is frequent.
 	slices.SortStableFunc(list, func(a, b algebra.Term) int { return df(b) - df(a) })
 	smallest := math.MaxInt
 	for _, t := range list {

@@ -71,12 +71,30 @@ func escapeParameter(s string) string {
 	if !strings.ContainsAny(s, "\\\t\n\r\x00\b\f") {
 		return s
 	}
-	return strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\b", `\b`, "\f", `\f`).Replace(s)
+	return strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\b", `\b`, "\f", `\f`).
+		Replace(s)
 }
 
 // quoteList writes strings as the value of an Array(String) parameter.
 func quoteList(list []string) string {
-	quoted := strings.NewReplacer("\\", `\\`, "'", `\'`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\b", `\b`, "\f", `\f`)
+	quoted := strings.NewReplacer(
+		"\\",
+		`\\`,
+		"'",
+		`\'`,
+		"\t",
+		`\t`,
+		"\n",
+		`\n`,
+		"\r",
+		`\r`,
+		"\x00",
+		`\0`,
+		"\b",
+		`\b`,
+		"\f",
+		`\f`,
+	)
 	var b strings.Builder
 	b.WriteByte('[')
 	for i, s := range list {
@@ -130,7 +148,13 @@ func (s *scope) numbered(value, condition string) string {
 	for _, u := range s.used {
 		names, lists = append(names, elementName(u)), append(lists, u)
 	}
-	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
+	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(
+		names,
+		", ",
+	) + ") -> (i, " + value + "), " + strings.Join(
+		lists,
+		", ",
+	) + "))"
 }
 
 // many says that in the scope the field has a list of values.
@@ -254,9 +278,9 @@ func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	return "(" + s.column(f.Column) + " = " + c.str(text) + ")"
 }
 
-// MaxAlternatives is the most values of a keyword that are asked for one by one: an index answers for each of them in place of the
-// column, which it does not for a list. The server makes a list of them unless it is told to leave as many as they are
-// (optimize_min_equality_disjunction_chain_length).
+// MaxAlternatives is the most values of a keyword that are asked for one by one: an index answers for each of them in
+// place of the column, which it does not for a list. The server makes a list of them unless it is told to leave as many
+// as they are (optimize_min_equality_disjunction_chain_length).
 const MaxAlternatives = 8
 
 func (c *compiler) set(n algebra.Set, s *scope) string {
@@ -267,7 +291,13 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 		for i, id := range n.Values {
 			hashes[i] = strconv.FormatUint(readmodel.ProfileHash(id), 10)
 		}
-		return "(profile_hash IN " + c.listed(hashes, "UInt64") + " AND profile_id IN " + c.listed(n.Values, "String") + ")"
+		return "(profile_hash IN " + c.listed(
+			hashes,
+			"UInt64",
+		) + " AND profile_id IN " + c.listed(
+			n.Values,
+			"String",
+		) + ")"
 	case f.Type == readmodel.SearchBoolean:
 		list := make([]string, len(n.Values))
 		for i, v := range n.Values {

@@ -19,7 +19,8 @@ func HasDictionary(f algebra.Field) bool {
 	return f.IsText() && f.Indexed || f.Keyword && f.KeywordIndexed
 }
 
-// dictionaryOf is what the terms of a field's index are read from, as the column token, once for each part of the table.
+// dictionaryOf is what the terms of a field's index are read from, as the column token, once for each part of the
+// table.
 func dictionaryOf(f algebra.Field) string {
 	index := f.Column + "_index"
 	if f.IsText() {
@@ -37,7 +38,9 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	var d Dictionary
 	if HasDictionary(f) {
 		d.Index = Statement{
-			SQL:        "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " + condition + cut,
+			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(
+				f,
+			) + ") WHERE v != '' AND " + condition + cut,
 			Parameters: c.params, Tables: c.tables,
 		}
 	}
@@ -73,7 +76,10 @@ func NearTerms(n algebra.Fuzzy) Dictionary {
 	if n.Transpositions {
 		distance *= 2
 	}
-	conditions = append(conditions, "levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance))
+	conditions = append(
+		conditions,
+		"levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance),
+	)
 	return c.dictionary(n.Field, strings.Join(conditions, " AND "), 0)
 }
 
@@ -90,8 +96,8 @@ func PatternTerms(n algebra.Pattern, limit int) Dictionary {
 }
 
 // PatternsStatement reads the terms that patterns over fields with dictionaries match, at most limit for each pattern.
-// Its rows are the index of a pattern and a term. One statement reads the dictionary of each field once: statements cost
-// more than terms where people are few.
+// Its rows are the index of a pattern and a term. One statement reads the dictionary of each field once: statements
+// cost more than terms where people are few.
 func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 	c := newCompiler()
 	byField := make(map[string][]int)
@@ -105,12 +111,23 @@ func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 			numbers = append(numbers, "toUInt16("+strconv.Itoa(i)+")")
 			conditions = append(conditions, c.fits(patterns[i], "v"))
 		}
-		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
-			strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT token AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
-			") WHERE v != ''")
+		selects = append(
+			selects,
+			"SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
+				strings.Join(
+					conditions,
+					", ",
+				)+"])) AS pattern, v FROM (SELECT token AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
+				") WHERE v != ''",
+		)
 	}
 	return Statement{
-		SQL:        "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " + strconv.Itoa(limit) + " BY pattern",
+		SQL: "SELECT pattern, v FROM (" + strings.Join(
+			selects,
+			" UNION ALL ",
+		) + ") LIMIT " + strconv.Itoa(
+			limit,
+		) + " BY pattern",
 		Parameters: c.params, Tables: c.tables,
 	}
 }
@@ -136,7 +153,13 @@ func LivingStatement(f algebra.Field, terms []string, hidden []uint64) Statement
 		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
 	}
 	return Statement{
-		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) + " AND " + living(hidden),
+		SQL: "SELECT [" + strings.Join(
+			counts,
+			", ",
+		) + "] FROM " + table + " FINAL WHERE " + or(
+			conditions...) + " AND " + living(
+			hidden,
+		),
 		Parameters: c.params, Tables: c.tables,
 	}
 }

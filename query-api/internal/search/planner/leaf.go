@@ -44,10 +44,10 @@ func (l Leaf) Key() string {
 	return b.String()
 }
 
-// LeafStatement reads who matches leaves in some parts of the table, whether they live or were replaced. Its rows are the
-// number of a leaf, the name of a part, the number of an element from 1 on, 0 for the person; how often the leaf is there,
-// 1 where that says nothing; how many elements have it beyond the first, of nested fields asked of people; and all rows of
-// the part, by their offsets, of which that is so, as groupBitmapState has them.
+// LeafStatement reads who matches leaves in some parts of the table, whether they live or were replaced. Its rows are
+// the number of a leaf, the name of a part, the number of an element from 1 on, 0 for the person; how often the leaf is
+// there, 1 where that says nothing; how many elements have it beyond the first, of nested fields asked of people; and
+// all rows of the part, by their offsets, of which that is so, as groupBitmapState has them.
 func LeafStatement(leaves []Leaf, parts []string) Statement {
 	c := newCompiler()
 	names := c.strs(parts)
@@ -62,7 +62,8 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 		}
 		if t, ok := l.Node.(algebra.Term); ok {
 			key := l.Path
-			if key != "" || !HasDictionary(t.Field) { // columns are read: those of other fields only for their own terms
+			if key != "" ||
+				!HasDictionary(t.Field) { // columns are read: those of other fields only for their own terms
 				key += "\x00" + t.Field.Name()
 			}
 			terms[key] = append(terms[key], i)
@@ -116,7 +117,10 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
 	if inner.nested() {
 		element = "number"
-		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+		joined = "arrayJoin(" + inner.numbered(
+			list,
+			"1",
+		) + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, u.2 AS frequency, u.3 AS spread, " + members +
 		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + where + ") GROUP BY part, leaf, element, frequency, spread"
@@ -137,11 +141,15 @@ func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
 	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
 	if inner.nested() {
 		element = "number"
-		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+		joined = "arrayJoin(" + inner.numbered(
+			list,
+			"1",
+		) + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, toFloat64(1) AS frequency, " +
 		"toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " +
-		partsMark + " AND " + or(conditions...) + ") GROUP BY part, leaf, element"
+		partsMark + " AND " + or(
+		conditions...) + ") GROUP BY part, leaf, element"
 }
 
 // partsMark stands for the names of parts in a statement that is not finished.
@@ -167,7 +175,13 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		value = "toFloat64(" + frequency + ")" // 0 where it is not
 	}
 	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-		inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + partsMark + " AND " + c.necessary(l.Node, &scope{}) +
+		inner.numbered(
+			value,
+			"x.2 > 0",
+		) + ") AS u FROM " + table + " WHERE _part IN " + partsMark + " AND " + c.necessary(
+		l.Node,
+		&scope{},
+	) +
 		") GROUP BY part, element, frequency"
 }
 
@@ -206,16 +220,19 @@ func (*compiler) boolean01(term string) string {
 	return no
 }
 
-// PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the record was
-// withdrawn.
+// PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the
+// record was withdrawn.
 func PeopleStatement(part string) Statement {
 	return ofPart("toUInt32(_part_offset), profile_hash, toUInt8(deleted)", part)
 }
 
-// IdentitiesStatement reads what tells the versions of the people of a part apart, in its order: offset, a second hash of the profile
-// id, and the two halves of ver, of which the greatest counts.
+// IdentitiesStatement reads what tells the versions of the people of a part apart, in its order: offset, a second hash
+// of the profile id, and the two halves of ver, of which the greatest counts.
 func IdentitiesStatement(part string) Statement {
-	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))", part)
+	return ofPart(
+		"toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))",
+		part,
+	)
 }
 
 // ValuesStatement reads a column of a part in its order. Its rows are the offset and the value, a String for a text and
@@ -255,18 +272,28 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 		tokens = "[" + tokens + "]"
 	}
 	return Statement{
-		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
-			" AND " + c.candidates(n, &scope{}),
+		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(
+			parts,
+		) +
+			" AND " + c.candidates(
+			n,
+			&scope{},
+		),
 		Parameters: c.params, Tables: c.tables,
 	}
 }
 
-// FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and updated_at
-// as it is by that version.
+// FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and
+// updated_at as it is by that version.
 func FreshenedStatement(part string) Statement {
 	c := newCompiler()
-	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(part) +
-		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
+	return Statement{
+		SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(
+			part,
+		) +
+			") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version",
+		Parameters: c.params,
+	}
 }
 
 // ReadsUpdatedAt says that a field is the one that newer versions change.
@@ -274,7 +301,11 @@ func ReadsUpdatedAt(f algebra.Field) bool { return f.Path == updatedAt }
 
 func ofPart(columns, part string) Statement {
 	c := newCompiler()
-	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part), Parameters: c.params, OneThread: true}
+	return Statement{
+		SQL:        "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part),
+		Parameters: c.params,
+		OneThread:  true,
+	}
 }
 
 // Text is a text as people, or the elements of a nested path, have it.
@@ -283,8 +314,8 @@ type Text struct {
 	Path  string
 }
 
-// LengthsStatement reads how many words texts have in some parts. Its rows are the number of a text, a part, the number of an
-// element, 0 for the person, a length above 0, and the rows of the part of which that is so.
+// LengthsStatement reads how many words texts have in some parts. Its rows are the number of a text, a part, the number
+// of an element, 0 for the person, a length above 0, and the rows of the part of which that is so.
 func LengthsStatement(texts []Text, parts []string) Statement {
 	c := newCompiler()
 	names := c.strs(parts)
@@ -299,13 +330,16 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 		inner := &scope{path: t.Path}
 		value := "length(" + inner.column(t.Field.Tokens()) + ")"
 		selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-			inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
+			inner.numbered(
+				value,
+				"x.2 > 0",
+			) + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
 }
 
-// ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a number above
-// 0, and the rows of the part that have so many.
+// ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a
+// number above 0, and the rows of the part that have so many.
 func ElementsStatement(path string, parts []string) Statement {
 	c := newCompiler()
 	column := ""
@@ -315,6 +349,11 @@ func ElementsStatement(path string, parts []string) Statement {
 			break
 		}
 	}
-	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
-		" AND elements > 0 GROUP BY part, elements", Parameters: c.params}
+	return Statement{
+		SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members + " FROM " + table + " WHERE _part IN " + c.strs(
+			parts,
+		) +
+			" AND elements > 0 GROUP BY part, elements",
+		Parameters: c.params,
+	}
 }

@@ -2,8 +2,8 @@ package planner
 
 import "strconv"
 
-// living is the condition under which a row is of a person who is not among the hidden ones. It stands last: in front of
-// another condition it makes the server choose rows, nearly all of them, and copy their lists.
+// living is the condition under which a row is of a person who is not among the hidden ones. It stands last: in front
+// of another condition it makes the server choose rows, nearly all of them, and copy their lists.
 func living(hidden []uint64) string {
 	if len(hidden) == 0 {
 		return "NOT deleted"

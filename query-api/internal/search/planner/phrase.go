@@ -8,7 +8,8 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// phrase is the condition that a phrase without slop occurs: its terms do, which the index knows, and somewhere together.
+// phrase is the condition that a phrase without slop occurs: its terms do, which the index knows, and somewhere
+// together.
 func (c *compiler) phrase(n algebra.Phrase, s *scope) string {
 	terms := c.candidates(n, s)
 	switch {
@@ -31,8 +32,8 @@ func (c *compiler) candidates(n algebra.Phrase, s *scope) string {
 	return and(conditions...)
 }
 
-// words is the condition that the terms of a phrase occur, of a long one the first ones: the others are looked for where
-// these are.
+// words is the condition that the terms of a phrase occur, of a long one the first ones: the others are looked for
+// where these are.
 func (c *compiler) words(n algebra.Phrase, s *scope) string {
 	var parts []string
 	seen := make(map[string]bool)
@@ -75,16 +76,25 @@ func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
 			lists = append(lists, "arrayShiftLeft("+tokens+", "+strconv.Itoa(i)+")")
 		}
 	}
-	return "arrayCount((" + strings.Join(names, ", ") + ") -> " + and(conditions...) + ", " + strings.Join(lists, ", ") + ")"
+	return "arrayCount((" + strings.Join(
+		names,
+		", ",
+	) + ") -> " + and(
+		conditions...) + ", " + strings.Join(
+		lists,
+		", ",
+	) + ")"
 }
 
-// longPhrase is from how many words on the statement names a phrase as a whole: what it costs before it reads grows with its text.
+// longPhrase is from how many words on the statement names a phrase as a whole: what it costs before it reads grows
+// with its text.
 const longPhrase = 16
 
 // long says that a phrase is so long, and of one word each but for the last, which may be unfinished.
 func long(n algebra.Phrase) bool {
 	last := len(n.Terms) - 1
-	return n.Slop == 0 && last > longPhrase && len(n.Terms[last]) > 0 && !slices.ContainsFunc(n.Terms[:last], func(p []string) bool { return len(p) != 1 })
+	return n.Slop == 0 && last > longPhrase && len(n.Terms[last]) > 0 &&
+		!slices.ContainsFunc(n.Terms[:last], func(p []string) bool { return len(p) != 1 })
 }
 
 // longOccurrences counts the places where a long phrase begins.
@@ -94,9 +104,19 @@ func (c *compiler) longOccurrences(n algebra.Phrase, tokens string) string {
 	for i, p := range n.Terms[:last] {
 		words[i] = p[0]
 	}
-	begins := "arraySlice(" + tokens + ", i, " + strconv.Itoa(last) + ") = " + c.param("Array(String)", quoteList(words)) // a table has no order
+	begins := "arraySlice(" + tokens + ", i, " + strconv.Itoa(
+		last,
+	) + ") = " + c.param(
+		"Array(String)",
+		quoteList(words),
+	) // a table has no order
 	ends := c.oneOf("arrayElement("+tokens+", i + "+strconv.Itoa(last)+")", n.Terms[last])
-	return "arrayCount(i -> (" + and(begins, ends) + "), arrayEnumerate(arraySlice(" + tokens + ", " + strconv.Itoa(last+1) + ")))"
+	return "arrayCount(i -> (" + and(
+		begins,
+		ends,
+	) + "), arrayEnumerate(arraySlice(" + tokens + ", " + strconv.Itoa(
+		last+1,
+	) + ")))"
 }
 
 func (c *compiler) oneOf(value string, terms []string) string {

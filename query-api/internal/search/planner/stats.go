@@ -19,7 +19,7 @@ import (
 type Stats struct {
 	Fields map[string]FieldStats `json:"f,omitempty"`
 	Terms  map[string]int64      `json:"t,omitempty"` // by termKey
-	// Absent are the terms that nobody had when the first page was asked for. They are left out of what is asked
+	// Absent are the terms that no doc had when the first page was asked for. They are left out of what is asked
 	// then, so that all pages find the same people.
 	Absent map[string]bool `json:"a,omitempty"`
 }
@@ -38,7 +38,7 @@ func (s *Stats) Clone() *Stats {
 	return c
 }
 
-// absent says that nobody had a term.
+// absent reports whether no doc had a term.
 func (s *Stats) absent(f algebra.Field, text string) bool {
 	return s != nil && len(s.Absent) > 0 && s.Absent[termKey(f, text)]
 }
@@ -51,7 +51,7 @@ func (s *Stats) Count(key string, documents int64) {
 	}
 }
 
-// Lacks says that nobody had a word of a phrase.
+// Lacks reports whether no doc had a word of a phrase.
 func (s *Stats) Lacks(n algebra.Phrase) bool {
 	return slices.ContainsFunc(n.Terms, func(position []string) bool {
 		return len(position) > 0 && !slices.ContainsFunc(position, func(t string) bool { return !s.absent(n.Field, t) })
@@ -78,7 +78,7 @@ func TermKey(field, text string) string { return field + "\x00" + text }
 func termKey(f algebra.Field, text string) string { return TermKey(f.Name(), text) }
 
 // term is the weight of a term and the average length of its field; weight 0 when
-// it was not counted. Whoever has one that nobody had is the first, since it was
+// it was not counted. A doc that has a term no doc had is the first, since it was
 // counted. blend are the terms of the blend whose statistics it has.
 func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average float64) {
 	field := s.Fields[n.Field.Name()]
@@ -250,7 +250,7 @@ type FieldCount struct {
 }
 
 // FieldStatements count the fields that the scores of a node need. known says which fields need not be counted. Fields
-// that take long are counted one by one, so that whoever runs out of time need not begin anew.
+// that take long are counted one by one, so that a search that runs out of time need not begin anew.
 func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known func(name string) bool) []FieldCount {
 	w := want(n, filters, stats)
 	var out []FieldCount

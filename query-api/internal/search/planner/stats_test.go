@@ -37,7 +37,10 @@ func TestStatsOfBlends(t *testing.T) {
 		}
 	}
 	expanded := []algebra.Term{{Field: a, Text: "x", Blend: 1}, {Field: a, Text: "y", Blend: 1}}
-	across := []algebra.Term{{Field: a, Text: "x", Blend: 2, Across: true}, {Field: b, Text: "x", Blend: 2, Across: true}}
+	across := []algebra.Term{
+		{Field: a, Text: "x", Blend: 2, Across: true},
+		{Field: b, Text: "x", Blend: 2, Across: true},
+	}
 	for name, c := range map[string]struct {
 		term    algebra.Term
 		blend   []algebra.Term

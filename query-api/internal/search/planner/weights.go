@@ -37,7 +37,7 @@ func (w *Weights) Term(n algebra.Term) (weight, average float64) {
 	return w.stats.term(n, w.blends[n.Statistics()])
 }
 
-// Phrase is the sum of the weights of a phrase's terms that somebody has, and the average length of its field.
+// Phrase is the sum of the weights of a phrase's terms that a doc has, and the average length of its field.
 func (w *Weights) Phrase(n algebra.Phrase) (weight, average float64) {
 	average = 1
 	for _, position := range n.Terms {
@@ -74,7 +74,7 @@ func idf(df, n float64) float64 {
 	return math.Log(1 + (n-df+0.5)/(df+0.5))
 }
 
-// HadNobody says that nobody had a term when the first page was asked for.
+// HadNobody reports whether no doc had a term when the first page was asked for.
 func (s *Stats) HadNobody(f algebra.Field, text string) bool { return s.absent(f, text) }
 
 // BM25 is what makes a score of a frequency and a length: Weight / (1 + (Fixed + Slope * length) / frequency).
@@ -112,7 +112,10 @@ func Fallible(n algebra.Node) bool {
 // Neutral says that the functions leave the score as it is.
 func Neutral(n algebra.Function) bool {
 	return n.ScoreMode != algebra.ScoreSum && n.BoostMode == algebra.ScoreMultiply && n.MaxBoost >= 1 &&
-		!slices.ContainsFunc(n.Functions, func(f algebra.Factor) bool { return f.Kind != algebra.FactorWeight || f.Weight != 1 }) ||
+		!slices.ContainsFunc(
+			n.Functions,
+			func(f algebra.Factor) bool { return f.Kind != algebra.FactorWeight || f.Weight != 1 },
+		) ||
 		len(n.Functions) == 0
 }
 

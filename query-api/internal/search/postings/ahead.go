@@ -11,16 +11,16 @@ import (
 // aheadFrom is from how many rows on a part is read ahead. What smaller ones take nobody notices.
 const aheadFrom = 100_000
 
-// Ahead is what is read of each large part once it is there, while nothing else is read, before somebody asks for it and would
-// have to wait: how long the texts are that a query scores.
+// Ahead is what is read of each large part once it is there, while nothing else is read, before a search would have to
+// wait for it: how long the texts are that a query scores.
 type Ahead struct {
 	Node algebra.Node
 	// Then is called behind it, with a context that is [Behind].
 	Then func(context.Context, *Snapshot) error
 }
 
-// Begin looks for the parts, and reads who is in them, before anybody asks. That the table cannot be held yet is not remembered: it
-// may be empty, or not there.
+// Begin looks for the parts, and reads who is in them, before the first search. That the table cannot be held yet is
+// not remembered: it may be empty, or not there.
 func (x *Index) Begin(ahead Ahead) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -55,8 +55,8 @@ func (c *collector) compareHashes(a, b *candidate) int {
 	return cmp.Compare(a.hash, b.hash)
 }
 
-// follows reports whether a candidate comes behind the last page. If that has no profile id, nobody else had the hash of
-// its last person, and all who have it now count as shown.
+// follows reports whether a candidate comes after the last page. If that has no profile id, no other person had the
+// hash of its last person, and all who have it now count as shown.
 func (c *collector) follows(a *candidate) bool {
 	if c.after == nil {
 		return true
@@ -184,7 +184,7 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 	return c, nil
 }
 
-// gone is the key of somebody without a value.
+// gone is the key of a doc without a value.
 func gone(s planner.Sort) rankKey {
 	if s.MissingFirst {
 		return rankKey{missing: 0}
@@ -342,7 +342,8 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 	return nil
 }
 
-// settled says that nobody of a window can come on the page any more, where all score the same and come as they stand.
+// settled reports whether no doc of a window can come on the page any more, where all score the same and come as they
+// stand.
 func (c *collector) settled(p *part, lo int, same float64) bool {
 	if len(c.best) < c.limit || c.after != nil {
 		return false

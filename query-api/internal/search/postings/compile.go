@@ -12,8 +12,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// compiler makes ops of nodes. It goes over a query twice: once without a view, which notes what the query needs of each
-// part, and then once for each part.
+// compiler makes ops of nodes. It goes over a query twice: once without a view, which notes what the query needs of
+// each part, and then once for each part.
 type compiler struct {
 	stats   *planner.Stats
 	weights *planner.Weights // nil: no scores are asked for
@@ -101,7 +101,8 @@ func (c *compiler) size(path string) int {
 // fits reports whether the units of a path have a field.
 func fits(f algebra.Field, path string) bool { return path == "" || f.Nested == path }
 
-// maxLeaves bounds the leaves of a query, equal ones counted each: whatever it may find, it takes longer than a query may.
+// maxLeaves bounds the leaves of a query, equal ones counted each: whatever it may find, it takes longer than a query
+// may.
 const maxLeaves = 8192
 
 // members are who matches a leaf; empty without a view.
@@ -113,8 +114,10 @@ func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*match
 		leaf := planner.Leaf{Node: n, Path: path}
 		key := leaf.Key()
 		if c.keys = append(c.keys, key); len(c.keys) > maxLeaves {
-			return nil, &TooLarge{fmt.Sprintf("the query looks for more than %d words in their fields: name fewer fields, or "+
-				"fewer words", maxLeaves)}
+			return nil, &TooLarge{
+				fmt.Sprintf("the query looks for more than %d words in their fields: name fewer fields, or "+
+					"fewer words", maxLeaves),
+			}
 		}
 		c.needs.leaves[key] = leaf
 		if path != "" {
@@ -160,7 +163,11 @@ func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
 	case !n.Field.IsText():
 		return leafOp{constant(planner.WholeScore(weight, average)), m}, nil
 	}
-	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
+	return newTextOp(
+		m,
+		c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})],
+		planner.NewBM25(weight, average),
+	), nil
 }
 
 func (c *compiler) needNorms(f algebra.Field, path string) error {
@@ -185,7 +192,8 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 		return c.term(algebra.Term{Field: n.Field, Text: n.Terms[0][0]}, path, scored)
 	}
 	for _, position := range n.Terms {
-		if len(position) > 0 && !slices.ContainsFunc(position, func(t string) bool { return !c.stats.HadNobody(n.Field, t) }) {
+		if len(position) > 0 &&
+			!slices.ContainsFunc(position, func(t string) bool { return !c.stats.HadNobody(n.Field, t) }) {
 			return noneOp{}, nil
 		}
 	}
@@ -203,7 +211,11 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	if weight == 0 {
 		return leafOp{0, m}, nil
 	}
-	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
+	return newTextOp(
+		m,
+		c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})],
+		planner.NewBM25(weight, average),
+	), nil
 }
 
 // column returns a field as the units of a path have it.
@@ -228,7 +240,15 @@ func (c *compiler) column(f algebra.Field, path string) (column, error) {
 // inRange asks people for a number of their elements, too, as of any of them.
 func (c *compiler) inRange(f algebra.Field, least, most int64, path string) (op, error) {
 	if path == "" && f.Nested != "" {
-		return c.nested(algebra.Nested{Path: f.Nested, Node: algebra.Range{Field: f, Min: least, Max: most}, Mode: algebra.ScoreMax}, path, true)
+		return c.nested(
+			algebra.Nested{
+				Path: f.Nested,
+				Node: algebra.Range{Field: f, Min: least, Max: most},
+				Mode: algebra.ScoreMax,
+			},
+			path,
+			true,
+		)
 	}
 	values, err := c.column(f, path)
 	if err != nil || c.view == nil {

@@ -83,7 +83,8 @@ func (f *functionOp) score(lo, hi int, of []uint64, out []float64) {
 	}
 }
 
-// joined is the score of a unit, which the node gives base, with the factors that count for it (planner: compiler.function).
+// joined is the score of a unit, which the node gives base, with the factors that count for it (planner:
+// compiler.function).
 func (f *functionOp) joined(unit int, base float64, counts func(factor int) bool) float64 {
 	n := &f.node
 	any, invalid := false, false
@@ -96,7 +97,8 @@ func (f *functionOp) joined(unit int, base float64, counts func(factor int) bool
 		}
 		weighing := n.ScoreMode != algebra.ScoreSum || factor.Weight != 0
 		value := factor.value(unit)
-		if (factor.Kind == algebra.FactorField || factor.Kind == algebra.FactorDecay) && math.IsNaN(value) && (n.ScoreMode != algebra.ScoreFirst || !any) {
+		if (factor.Kind == algebra.FactorField || factor.Kind == algebra.FactorDecay) && math.IsNaN(value) &&
+			(n.ScoreMode != algebra.ScoreFirst || !any) {
 			invalid = true
 		}
 		if !weighing {
@@ -220,8 +222,8 @@ func (f *factorOp) distance(unit int) float64 {
 	return joined(f.MultiValue, list)
 }
 
-// random returns a number from 0 to below 1 that depends on the seed and the person or, with a field that has one value,
-// on this. Elements have no identity, and the same number.
+// random returns a number from 0 to below 1 that depends on the seed and the person or, with a field that has one
+// value, on this. Elements have no identity, and the same number.
 func (f *factorOp) random(unit int) float64 {
 	if f.hashes == nil {
 		return 0.5

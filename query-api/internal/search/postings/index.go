@@ -140,7 +140,8 @@ type Snapshot struct {
 
 // equals says that the same parts are there.
 func (s *Snapshot) equals(a *activeParts) bool {
-	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") && s.holds(a)
+	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") &&
+		s.holds(a)
 }
 
 // holds says that the same parts of people are there.
@@ -214,7 +215,8 @@ func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// look looks for the parts, again and again while calls wait for it. It goes on when their time is over: others need it.
+// look looks for the parts, again and again while calls wait for it. It goes on when their time is over: others need
+// it.
 func (x *Index) look() {
 	for {
 		x.mu.Lock()
@@ -236,7 +238,12 @@ func (x *Index) look() {
 			x.kept.retain(nil)
 			x.mu.Unlock()
 		case errors.Is(r.err, context.DeadlineExceeded) && x.living.Err() == nil:
-			r.err = &Unavailable{fmt.Sprintf("search is not available: new profiles could not be read within %v, and are read on", SharedTimeout)}
+			r.err = &Unavailable{
+				fmt.Sprintf(
+					"search is not available: new profiles could not be read within %v, and are read on",
+					SharedTimeout,
+				),
+			}
 		}
 		close(r.done)
 		if r.err == nil {
@@ -308,8 +315,15 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.number++
-	s := &Snapshot{Number: x.number, People: x.number, Unseen: active.unseen, Documents: strings.Join(active.documents, "\n"),
-		seen: strings.Join(active.seen, "\n"), parts: parts, terms: &terms{}}
+	s := &Snapshot{
+		Number:    x.number,
+		People:    x.number,
+		Unseen:    active.unseen,
+		Documents: strings.Join(active.documents, "\n"),
+		seen:      strings.Join(active.seen, "\n"),
+		parts:     parts,
+		terms:     &terms{},
+	}
 	if like != nil {
 		s.People, s.terms = like.People, like.terms
 	} else {
@@ -319,8 +333,8 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 	return s
 }
 
-// activeParts are the parts of the table on a replica, the largest first, and those of the tables of newer versions and of
-// documents.
+// activeParts are the parts of the table on a replica, the largest first, and those of the tables of newer versions and
+// of documents.
 type activeParts struct {
 	people          []*part
 	rows            uint64
@@ -328,7 +342,8 @@ type activeParts struct {
 	seen, documents []string
 }
 
-// active lists the parts that are there: on a cluster those of one replica of each shard, the last one while it answers.
+// active lists the parts that are there: on a cluster those of one replica of each shard, the last one while it
+// answers.
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	cluster, shards, err := x.cfg.Cluster(ctx)
 	if err != nil {
@@ -366,9 +381,11 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 		return nil, err
 	}
 	if a.rows > x.maxPeople() {
-		return nil, &Unavailable{Reason: fmt.Sprintf("search is not available: the table has rows for %d profiles, and the "+
-			"search index holds %d: its operator can raise --search-index-memory, up to %d profiles", a.rows, x.maxPeople(),
-			x.cfg.MaxPeople)}
+		return nil, &Unavailable{
+			Reason: fmt.Sprintf("search is not available: the table has rows for %d profiles, and the "+
+				"search index holds %d: its operator can raise --search-index-memory, up to %d profiles", a.rows, x.maxPeople(),
+				x.cfg.MaxPeople),
+		}
 	}
 	slices.SortFunc(a.people, func(p, q *part) int {
 		return cmp.Or(cmp.Compare(q.rows, p.rows), cmp.Compare(p.identity, q.identity))
@@ -415,7 +432,9 @@ func (x *Index) chosen(replicas []*activeParts, shards []uint32) (*activeParts, 
 	for _, shard := range slices.Compact(slices.Sorted(slices.Values(shards))) {
 		i, ok := best[shard]
 		if !ok {
-			return nil, &Unavailable{Reason: fmt.Sprintf("search is not available: no replica of shard %d answers", shard)}
+			return nil, &Unavailable{
+				Reason: fmt.Sprintf("search is not available: no replica of shard %d answers", shard),
+			}
 		}
 		a := replicas[i]
 		all.people, all.rows = append(all.people, a.people...), all.rows+a.rows

@@ -50,8 +50,21 @@ func newTable(t *testing.T) *table {
 // put writes versions of people, of each whose number is from from to before to; word is an expression of number.
 func (x *table) put(ctx context.Context, version, from, to int, word, deleted string) {
 	x.t.Helper()
-	require.NoError(x.t, x.conn.Exec(ctx, fmt.Sprintf(`INSERT INTO search_people (profile_hash, profile_id, version, content_hash, deleted, profile_headline_tokens, profile_headline_length, profile_connections)
-		SELECT cityHash64(number), toString(number), %d, 0, %s, [%s], 1, number FROM numbers(%d, %d)`, version, deleted, word, from, to-from)))
+	require.NoError(
+		x.t,
+		x.conn.Exec(
+			ctx,
+			fmt.Sprintf(
+				`INSERT INTO search_people (profile_hash, profile_id, version, content_hash, deleted, profile_headline_tokens, profile_headline_length, profile_connections)
+		SELECT cityHash64(number), toString(number), %d, 0, %s, [%s], 1, number FROM numbers(%d, %d)`,
+				version,
+				deleted,
+				word,
+				from,
+				to-from,
+			),
+		),
+	)
 }
 
 func (x *table) do(ctx context.Context, sql string) {
@@ -62,7 +75,11 @@ func (x *table) do(ctx context.Context, sql string) {
 // query is a postings.Query.
 func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan func(driver.Rows) error) error {
 	x.read.Add(1)
-	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters(s.Parameters)), clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+	ctx = clickhouse.Context(
+		ctx,
+		clickhouse.WithParameters(clickhouse.Parameters(s.Parameters)),
+		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}),
+	)
 	rows, err := x.conn.Query(ctx, s.SQL)
 	if err != nil {
 		return err
@@ -78,7 +95,12 @@ func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan f
 }
 
 // rowsOf runs a statement and scans its rows through others.
-func (x *table) rowsOf(ctx context.Context, s planner.Statement, through *replicated, scan func(driver.Rows) error) error {
+func (x *table) rowsOf(
+	ctx context.Context,
+	s planner.Statement,
+	through *replicated,
+	scan func(driver.Rows) error,
+) error {
 	rows, err := x.conn.Query(ctx, s.SQL)
 	if err != nil {
 		return err
@@ -166,7 +188,10 @@ func TestSnapshots(t *testing.T) {
 	readers.Wait()
 	require.Greater(t, compared.Load(), int64(rounds))
 	var want uint64
-	require.NoError(t, db.conn.QueryRow(ctx, "SELECT countIf(has(profile_headline_tokens, 'a')) FROM search_people FINAL").Scan(&want))
+	require.NoError(
+		t,
+		db.conn.QueryRow(ctx, "SELECT countIf(has(profile_headline_tokens, 'a')) FROM search_people FINAL").Scan(&want),
+	)
 	var got int64
 	polltest.Until(t, time.Minute, func() bool { // merges may go on
 		s, err := x.Latest(ctx)
@@ -221,7 +246,8 @@ func TestTooMany(t *testing.T) {
 	require.Contains(t, unavailable.Reason, "--search-index-memory")
 }
 
-// A call waits for people to be read until its time is over; reading goes on, and a look that fails has not read in vain.
+// A call waits for people to be read until its time is over; reading goes on, and a look that fails has not read in
+// vain.
 func TestReading(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
@@ -233,28 +259,38 @@ func TestReading(t *testing.T) {
 	release := make(chan struct{})
 	var fail atomic.Bool
 	fail.Store(true)
-	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		if step == "people" {
-			mu.Lock()
-			read[fmt.Sprint(s.SQL, s.Parameters)]++
-			n := len(read)
-			mu.Unlock()
-			if n == 1 {
-				<-release
+	x := newIndex(
+		t,
+		postings.Config{},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			if step == "people" {
+				mu.Lock()
+				read[fmt.Sprint(s.SQL, s.Parameters)]++
+				n := len(read)
+				mu.Unlock()
+				if n == 1 {
+					<-release
+				}
+				if n == 2 && fail.CompareAndSwap(true, false) {
+					return context.DeadlineExceeded
+				}
 			}
-			if n == 2 && fail.CompareAndSwap(true, false) {
-				return context.DeadlineExceeded
-			}
-		}
-		return db.query(ctx, step, s, scan)
-	})
+			return db.query(ctx, step, s, scan)
+		},
+	)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	_, err := x.Latest(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	close(release)
 	var s *postings.Snapshot
-	polltest.Until(t, time.Minute, func() bool { s, err = x.Latest(ctx); return err == nil }, "it was read: %v", func() any { return err })
+	polltest.Until(
+		t,
+		time.Minute,
+		func() bool { s, err = x.Latest(ctx); return err == nil },
+		"it was read: %v",
+		func() any { return err },
+	)
 	n, err := total(ctx, x, s, "b")
 	require.NoError(t, err)
 	require.EqualValues(t, 1000, n)
@@ -275,16 +311,20 @@ func TestUnsteady(t *testing.T) {
 	db.put(ctx, 1, 0, 1000, "'a'", "false")
 	var changes atomic.Int64
 	version := 1
-	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		if err := db.query(ctx, step, s, scan); err != nil || step != "people" || changes.Load() == 0 {
-			return err
-		}
-		changes.Add(-1)
-		version++
-		db.put(ctx, version, 0, 10, "'a'", "false")
-		db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
-		return nil
-	})
+	x := newIndex(
+		t,
+		postings.Config{},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			if err := db.query(ctx, step, s, scan); err != nil || step != "people" || changes.Load() == 0 {
+				return err
+			}
+			changes.Add(-1)
+			version++
+			db.put(ctx, version, 0, 10, "'a'", "false")
+			db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
+			return nil
+		},
+	)
 	_, err := x.Latest(ctx)
 	require.NoError(t, err)
 	changes.Store(9)
@@ -298,24 +338,29 @@ func TestUnsteady(t *testing.T) {
 	require.EqualValues(t, 1000, n)
 }
 
-// What was read for a query whose time was over is there for whoever asks again, and the rest is read while nobody waits.
+// What was read for a query whose time was over is there for whoever asks again, and the rest is read while nobody
+// waits.
 func TestLeft(t *testing.T) {
 	const people = 1000
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, people, "if(number % 2 = 0, 'a', 'b')", "false")
 	ctx, cancel := context.WithCancel(t.Context())
 	var waited, behind atomic.Int64
-	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		switch {
-		case step != "postings":
-		case postings.Behind(ctx):
-			behind.Add(1)
-		case waited.Add(1) == 2:
-			cancel()
-			return ctx.Err()
-		}
-		return db.query(ctx, step, s, scan)
-	})
+	x := newIndex(
+		t,
+		postings.Config{},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			switch {
+			case step != "postings":
+			case postings.Behind(ctx):
+				behind.Add(1)
+			case waited.Add(1) == 2:
+				cancel()
+				return ctx.Err()
+			}
+			return db.query(ctx, step, s, scan)
+		},
+	)
 	s, err := x.Latest(ctx)
 	require.NoError(t, err)
 	words := []algebra.Node{headline("a"), headline("b")}
@@ -337,11 +382,15 @@ func TestLeft(t *testing.T) {
 func TestBegin(t *testing.T) {
 	db := newTable(t)
 	var read atomic.Int64
-	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		err := db.query(ctx, step, s, scan)
-		read.Add(1)
-		return err
-	})
+	x := newIndex(
+		t,
+		postings.Config{},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			err := db.query(ctx, step, s, scan)
+			read.Add(1)
+			return err
+		},
+	)
 	x.Begin(postings.Ahead{})
 	polltest.Until(t, time.Minute, func() bool { return read.Load() == 1 }, "it looks for the parts")
 	db.put(t.Context(), 1, 0, 10, "'a'", "false")
@@ -356,25 +405,29 @@ func TestBegin(t *testing.T) {
 	polltest.Until(t, time.Minute, func() bool { return again.Current() != nil }, "the people are read")
 }
 
-// On a machine, or a table, of which a usual statement reads too much for one query's time, less is read at a time, so that whoever
-// asks again gets on.
+// On a machine, or a table, of which a usual statement reads too much for one query's time, less is read at a time, so
+// that whoever asks again gets on.
 func TestStrides(t *testing.T) {
 	const leaves, leafTakes, patience = 16, 20 * time.Millisecond, 150 * time.Millisecond
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, 1000, "concat('w', toString(number % 16))", "false")
-	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		if postings.Behind(ctx) {
-			return errors.New("not in this test")
-		}
-		if step == "postings" {
-			select {
-			case <-time.After(leafTakes * time.Duration(max(1, strings.Count(s.SQL, "(toUInt16(")))):
-			case <-ctx.Done():
-				return ctx.Err()
+	x := newIndex(
+		t,
+		postings.Config{},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			if postings.Behind(ctx) {
+				return errors.New("not in this test")
 			}
-		}
-		return db.query(ctx, step, s, scan)
-	})
+			if step == "postings" {
+				select {
+				case <-time.After(leafTakes * time.Duration(max(1, strings.Count(s.SQL, "(toUInt16(")))):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return db.query(ctx, step, s, scan)
+		},
+	)
 	s, err := x.Latest(t.Context())
 	require.NoError(t, err)
 	q := algebra.Bool{Minimum: 1}
@@ -401,15 +454,19 @@ func TestAhead(t *testing.T) {
 	db.put(t.Context(), 1, 0, large, "'a'", "false")
 	db.put(t.Context(), 1, large, large+10, "'b'", "false")
 	var lengths, counted atomic.Int64
-	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		if step == "lengths" {
-			if !postings.Behind(ctx) {
-				return errors.New("somebody waits")
+	x := newIndex(
+		t,
+		postings.Config{},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			if step == "lengths" {
+				if !postings.Behind(ctx) {
+					return errors.New("somebody waits")
+				}
+				lengths.Add(1)
 			}
-			lengths.Add(1)
-		}
-		return db.query(ctx, step, s, scan)
-	})
+			return db.query(ctx, step, s, scan)
+		},
+	)
 	x.Begin(postings.Ahead{Node: headline("a"), Then: func(ctx context.Context, s *postings.Snapshot) error {
 		if !postings.Behind(ctx) || s == nil {
 			return errors.New("somebody waits")
@@ -432,8 +489,8 @@ func TestAhead(t *testing.T) {
 	require.EqualValues(t, 2, lengths.Load(), "not of small ones")
 }
 
-// replicated are rows of PartsStatement as replicas of a cluster have them: those of a single server, once for each that
-// answers, which also has a row without a table.
+// replicated are rows of PartsStatement as replicas of a cluster have them: those of a single server, once for each
+// that answers, which also has a row without a table.
 type replicated struct {
 	driver.Rows
 	numbers []uint32

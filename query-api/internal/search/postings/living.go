@@ -14,8 +14,9 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn. Where last,
-// nil if there is none, differs by inserts and merges alone, who had a newer version in it has one still, and only new parts are compared.
+// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn.
+// Where last, nil if there is none, differs by inserts and merges alone, who had a newer version in it has one still,
+// and only new parts are compared.
 func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]*part, error) {
 	known := make(map[string]*part)
 	if last != nil && !mutated(last.parts, active) {
@@ -86,9 +87,9 @@ func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]
 	return parts, nil
 }
 
-// mutated says that parts may have come about otherwise than by inserts and merges: by a deletion, which may bring an older
-// version back. Of a part that is gone another has the rows then that was not merged of it as it was: a mutation has numbered
-// it, whose number is greater than that of any block that was there (ClickHouse: MergeTreePartInfo).
+// mutated says that parts may have come about otherwise than by inserts and merges: by a deletion, which may bring an
+// older version back. Of a part that is gone another has the rows then that was not merged of it as it was: a mutation
+// has numbered it, whose number is greater than that of any block that was there (ClickHouse: MergeTreePartInfo).
 func mutated(before, after []*part) bool {
 	// Another table's parts may have the same names.
 	if len(before) > 0 && len(after) > 0 && before[0].folder() != after[0].folder() {
@@ -135,7 +136,8 @@ func (p *part) merged(of *part) bool {
 	b, ok := p.blocks()
 	o, also := of.blocks()
 	// Blocks of after a mutation have greater numbers than it, and are merged with what it made.
-	return ok && also && b.first <= o.first && o.last <= b.last && b.level > o.level && (o.mutation == b.mutation || o.mutation < b.mutation && o.first > b.mutation)
+	return ok && also && b.first <= o.first && o.last <= b.last && b.level > o.level &&
+		(o.mutation == b.mutation || o.mutation < b.mutation && o.first > b.mutation)
 }
 
 // folder is where the table is.
@@ -161,13 +163,18 @@ func (x *Index) tellApart(ctx context.Context, parts []*part, shared map[uint64]
 		p.ids = make(map[int]string)
 		var row uint32
 		var id string
-		err := x.query(ctx, stepShared, p.replica.Read(planner.SharedStatement(hashes, p.name)), func(r driver.Rows) error {
-			if err := r.Scan(&row, &id); err != nil {
-				return err
-			}
-			p.ids[int(row)] = id
-			return nil
-		})
+		err := x.query(
+			ctx,
+			stepShared,
+			p.replica.Read(planner.SharedStatement(hashes, p.name)),
+			func(r driver.Rows) error {
+				if err := r.Scan(&row, &id); err != nil {
+					return err
+				}
+				p.ids[int(row)] = id
+				return nil
+			},
+		)
 		if err != nil {
 			return err
 		}
@@ -193,7 +200,8 @@ func supersede(large, small *part, shared map[uint64]bool) {
 				continue
 			}
 			a, b := small.identified, large.identified
-			newer := a.versions[row] > b.versions[other] || a.versions[row] == b.versions[other] && a.contents[row] >= b.contents[other]
+			newer := a.versions[row] > b.versions[other] ||
+				a.versions[row] == b.versions[other] && a.contents[row] >= b.contents[other]
 			if newer {
 				large.kill(other)
 			} else {
@@ -236,22 +244,31 @@ func (p *part) kill(row int) {
 
 // identify reads what tells the versions of a part's people apart.
 func (x *Index) identify(ctx context.Context, p *part) error {
-	ids := &identities{seconds: make([]uint64, p.size), versions: make([]int64, p.size), contents: make([]uint64, p.size)}
+	ids := &identities{
+		seconds:  make([]uint64, p.size),
+		versions: make([]int64, p.size),
+		contents: make([]uint64, p.size),
+	}
 	var offset uint32
 	var second, content uint64
 	var version int64
 	n := 0
-	err := x.query(ctx, stepVersions, p.replica.Read(planner.IdentitiesStatement(p.name)), func(rows driver.Rows) error {
-		if err := rows.Scan(&offset, &second, &version, &content); err != nil {
-			return err
-		}
-		if int(offset) >= p.size {
-			return errChanged
-		}
-		ids.seconds[offset], ids.versions[offset], ids.contents[offset] = second, version, content
-		n++
-		return nil
-	})
+	err := x.query(
+		ctx,
+		stepVersions,
+		p.replica.Read(planner.IdentitiesStatement(p.name)),
+		func(rows driver.Rows) error {
+			if err := rows.Scan(&offset, &second, &version, &content); err != nil {
+				return err
+			}
+			if int(offset) >= p.size {
+				return errChanged
+			}
+			ids.seconds[offset], ids.versions[offset], ids.contents[offset] = second, version, content
+			n++
+			return nil
+		},
+	)
 	if err != nil {
 		return err
 	}

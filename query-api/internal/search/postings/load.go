@@ -59,7 +59,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if x.kept.all(x, views, n) { // somebody else has read it meanwhile
+	if x.kept.all(x, views, n) { // another load has read it meanwhile
 		return views, nil
 	}
 	for _, some := range byReplica(views) {
@@ -145,7 +145,7 @@ type loader struct {
 	views    []*view
 	read     []entry
 	bytes    int  // of what was read
-	behind   bool // nobody waits for it
+	behind   bool // no search waits for it
 }
 
 func (l *loader) note(v *view, what string, value sized) {
@@ -156,14 +156,16 @@ func (l *loader) note(v *view, what string, value sized) {
 // bounded fails when what was read takes more than may be kept.
 func (l *loader) bounded() error {
 	if l.bytes > l.cfg.MaxBytes {
-		return &TooLarge{fmt.Sprintf("what the query needs of the index takes more than %d MiB of memory, which is what a "+
-			"query may (--search-index-memory): name fewer fields, or fewer words", l.cfg.MaxBytes>>20)}
+		return &TooLarge{
+			fmt.Sprintf("what the query needs of the index takes more than %d MiB of memory, which is what a "+
+				"query may (--search-index-memory): name fewer fields, or fewer words", l.cfg.MaxBytes>>20),
+		}
 	}
 	return nil
 }
 
-// leave keeps what was read before the query's time was over and, while nothing else is read so, reads the rest: whoever asks
-// again is answered.
+// leave keeps what was read before the query's time was over and, while nothing else is read so, reads the rest:
+// the next search is answered.
 func (l *loader) leave(n *needs) {
 	first := l.left.CompareAndSwap(false, true)
 	if !first && len(l.read) == 0 {

@@ -15,7 +15,13 @@ type view struct {
 }
 
 func newView(p *part) *view {
-	return &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), values: make(map[string]*values), elements: make(map[string]*elements)}
+	return &view{
+		part:     p,
+		leaves:   make(map[string]*matched),
+		norms:    make(map[string]norms),
+		values:   make(map[string]*values),
+		elements: make(map[string]*elements),
+	}
 }
 
 // size is how many units a path has: elements, or people where it is empty.
@@ -40,5 +46,10 @@ type needs struct {
 func textKey(t planner.Text) string { return t.Path + "\x00" + t.Field.Name() }
 
 func newNeeds() *needs {
-	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]planner.Text), values: make(map[string]algebra.Field), paths: make(map[string]bool)}
+	return &needs{
+		leaves: make(map[string]planner.Leaf),
+		norms:  make(map[string]planner.Text),
+		values: make(map[string]algebra.Field),
+		paths:  make(map[string]bool),
+	}
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// window is how many units are looked at at once: what is computed of them stays in the processor's caches. A multiple of 64.
+// window is how many units are looked at at once: what is computed of them stays in the processor's caches. A multiple
+// of 64.
 const window = 4096
 
 // dense is from which share of a space on units are kept as bits: a number takes as much as 32 of them.
 const dense = 32
 
-// matched is who matches a leaf among the units of a space: the rows of a part, or the elements of a nested path of its rows.
+// matched is who matches a leaf among the units of a space: the rows of a part, or the elements of a nested path of its
+// rows.
 type matched struct {
 	size int      // of the space
 	n    int      // units that match
@@ -37,7 +39,17 @@ type matched struct {
 
 // bytes is what a list takes of the memory.
 func (l *matched) bytes() int {
-	return 128 + 8*len(l.bits) + 4*len(l.ids) + 8*(len(l.frequencies)+len(l.exact)) + len(l.codes) + 4*len(l.ranks) + 4*len(l.spread)
+	return 128 + 8*len(
+		l.bits,
+	) + 4*len(
+		l.ids,
+	) + 8*(len(l.frequencies)+len(l.exact)) + len(
+		l.codes,
+	) + 4*len(
+		l.ranks,
+	) + 4*len(
+		l.spread,
+	)
 }
 
 // builder collects the units of a list.
@@ -222,8 +234,8 @@ func (l *matched) each(visit func(unit uint32, place int)) {
 	}
 }
 
-// readMembers reads what groupBitmapState writes: how many there are, each in four bytes while they are few, else Roaring's
-// portable form behind its length.
+// readMembers reads what groupBitmapState writes: how many there are, each in four bytes while they are few, else
+// Roaring's portable form behind its length.
 func readMembers(raw string, visit func(row uint32) error) error {
 	data := []byte(raw)
 	if len(data) < 2 {

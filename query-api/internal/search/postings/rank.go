@@ -154,8 +154,8 @@ func (p *innerPlan) find(row int) (list []Element, invalid bool) {
 	return list, invalid
 }
 
-// Rank answers a question as of a snapshot. Errors are an [Unavailable], a [TooLarge], one that is [Changed], or those of
-// reading.
+// Rank answers a question as of a snapshot. Errors are an [Unavailable], a [TooLarge], one that is [Changed], or those
+// of reading.
 func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, error) {
 	scored := q.Limit > 0 && planner.Scored(q.Sort)
 	if q.First {
@@ -312,15 +312,20 @@ func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
 	for number, p := range s.parts {
 		var row uint32
 		var id string
-		err := x.query(ctx, "identify", p.replica.Read(planner.SharedStatement(hashes, p.name)), func(rows driver.Rows) error {
-			if err := rows.Scan(&row, &id); err != nil {
-				return err
-			}
-			if i, ok := byRow[[2]int{number, int(row)}]; ok {
-				a.Places[i].ProfileID = id
-			}
-			return nil
-		})
+		err := x.query(
+			ctx,
+			"identify",
+			p.replica.Read(planner.SharedStatement(hashes, p.name)),
+			func(rows driver.Rows) error {
+				if err := rows.Scan(&row, &id); err != nil {
+					return err
+				}
+				if i, ok := byRow[[2]int{number, int(row)}]; ok {
+					a.Places[i].ProfileID = id
+				}
+				return nil
+			},
+		)
 		if err != nil {
 			return err
 		}

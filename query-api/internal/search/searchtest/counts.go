@@ -69,7 +69,10 @@ func (c *Coverage) Rare(n int) []string {
 func (c *Coverage) Missing(names []string) []string {
 	var out []string
 	for _, name := range names {
-		if !slices.ContainsFunc(sorted(c.uses), func(u string) bool { return u == name || strings.HasPrefix(u, name+".") }) {
+		if !slices.ContainsFunc(
+			sorted(c.uses),
+			func(u string) bool { return u == name || strings.HasPrefix(u, name+".") },
+		) {
 			out = append(out, name)
 		}
 	}
@@ -84,6 +87,14 @@ func (c *Coverage) Print(w io.Writer) error {
 		n := c.uses[u]
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", u, n.queries, n.selective, n.hits, c.reference)
 	}
-	fmt.Fprintf(t, "all\t%d\t%d (%.0f %%)\t%d without a match\t%s\n", c.queries, c.selective, c.Selective(), c.none, c.reference)
+	fmt.Fprintf(
+		t,
+		"all\t%d\t%d (%.0f %%)\t%d without a match\t%s\n",
+		c.queries,
+		c.selective,
+		c.Selective(),
+		c.none,
+		c.reference,
+	)
 	return t.Flush()
 }
