@@ -326,12 +326,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		if d.JSON == nil {
 			continue // withdrawn since it was ranked
 		}
-		page.ProfileIDs, page.Identifiers = append(
-			page.ProfileIDs,
-			d.ProfileID,
-		), append(
-			page.Identifiers,
-			d.Identifiers...)
+		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
 		shown, err := sourceFilter(s.source).apply(d.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)

@@ -417,13 +417,7 @@ func (s *Store) onePerson(a *Account, p *Profile) bool {
 		identity.NormalizeUsername(p.Username),
 	}
 	ofAccount, ofProfile := a.declares[identity.Network], p.declares[identity.Codehost]
-	return !elsewhere(
-		ofAccount,
-		profile.key,
-		slices.Contains(ofProfile, account.key),
-		len(s.profilesDeclaring[account.key]) > 0,
-		s.linkedTo(account),
-	) &&
+	return !elsewhere(ofAccount, profile.key, slices.Contains(ofProfile, account.key), len(s.profilesDeclaring[account.key]) > 0, s.linkedTo(account)) &&
 		!elsewhere(ofProfile, account.key, slices.Contains(ofAccount, profile.key), len(s.accountsDeclaring[profile.key]) > 0, s.linkedTo(profile))
 }
 

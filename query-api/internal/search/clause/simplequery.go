@@ -425,10 +425,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if p.analyzeWildcards && (f.IsText() || p.m.analyzer != "") {
 				return p.l.analyzedPrefix(f, p.at, prefix, p.m.analyzer, p.and, rewriting{})
 			}
-			return p.l.leaf(
-				f,
-				algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalized(f, prefix, p.m.analyzer)},
-			), nil
+			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalized(f, prefix, p.m.analyzer)}), nil
 		})
 	}
 	m := p.m

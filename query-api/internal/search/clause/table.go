@@ -119,10 +119,7 @@ func clauses() []Clause {
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
 		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped",
 			"boost"), lower: lowerNested,
-			Notes: "`inner_hits` supports `" + strings.Join(
-				InnerHits(),
-				"`, `",
-			) + "`; its sort keys have no `nested`. " +
+			Notes: "`inner_hits` supports `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`. " +
 				"An element without selected fields is `{}`. " +
 				"Unsupported: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
 				"`docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},

@@ -148,13 +148,7 @@ func (s *scope) numbered(value, condition string) string {
 	for _, u := range s.used {
 		names, lists = append(names, elementName(u)), append(lists, u)
 	}
-	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(
-		names,
-		", ",
-	) + ") -> (i, " + value + "), " + strings.Join(
-		lists,
-		", ",
-	) + "))"
+	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
 }
 
 // many says that in the scope the field has a list of values.
@@ -291,13 +285,7 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 		for i, id := range n.Values {
 			hashes[i] = strconv.FormatUint(readmodel.ProfileHash(id), 10)
 		}
-		return "(profile_hash IN " + c.listed(
-			hashes,
-			"UInt64",
-		) + " AND profile_id IN " + c.listed(
-			n.Values,
-			"String",
-		) + ")"
+		return "(profile_hash IN " + c.listed(hashes, "UInt64") + " AND profile_id IN " + c.listed(n.Values, "String") + ")"
 	case f.Type == readmodel.SearchBoolean:
 		list := make([]string, len(n.Values))
 		for i, v := range n.Values {

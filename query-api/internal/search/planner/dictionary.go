@@ -38,9 +38,7 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	var d Dictionary
 	if HasDictionary(f) {
 		d.Index = Statement{
-			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(
-				f,
-			) + ") WHERE v != '' AND " + condition + cut,
+			SQL:        "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " + condition + cut,
 			Parameters: c.params, Tables: c.tables,
 		}
 	}
@@ -111,23 +109,12 @@ func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 			numbers = append(numbers, "toUInt16("+strconv.Itoa(i)+")")
 			conditions = append(conditions, c.fits(patterns[i], "v"))
 		}
-		selects = append(
-			selects,
-			"SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
-				strings.Join(
-					conditions,
-					", ",
-				)+"])) AS pattern, v FROM (SELECT token AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
-				") WHERE v != ''",
-		)
+		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
+			strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT token AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
+			") WHERE v != ''")
 	}
 	return Statement{
-		SQL: "SELECT pattern, v FROM (" + strings.Join(
-			selects,
-			" UNION ALL ",
-		) + ") LIMIT " + strconv.Itoa(
-			limit,
-		) + " BY pattern",
+		SQL:        "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " + strconv.Itoa(limit) + " BY pattern",
 		Parameters: c.params, Tables: c.tables,
 	}
 }
@@ -153,13 +140,7 @@ func LivingStatement(f algebra.Field, terms []string, hidden []uint64) Statement
 		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
 	}
 	return Statement{
-		SQL: "SELECT [" + strings.Join(
-			counts,
-			", ",
-		) + "] FROM " + table + " FINAL WHERE " + or(
-			conditions...) + " AND " + living(
-			hidden,
-		),
+		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) + " AND " + living(hidden),
 		Parameters: c.params, Tables: c.tables,
 	}
 }

@@ -117,10 +117,7 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
 	if inner.nested() {
 		element = "number"
-		joined = "arrayJoin(" + inner.numbered(
-			list,
-			"1",
-		) + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, u.2 AS frequency, u.3 AS spread, " + members +
 		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + where + ") GROUP BY part, leaf, element, frequency, spread"
@@ -141,10 +138,7 @@ func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
 	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
 	if inner.nested() {
 		element = "number"
-		joined = "arrayJoin(" + inner.numbered(
-			list,
-			"1",
-		) + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, toFloat64(1) AS frequency, " +
 		"toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " +
@@ -175,13 +169,7 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		value = "toFloat64(" + frequency + ")" // 0 where it is not
 	}
 	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-		inner.numbered(
-			value,
-			"x.2 > 0",
-		) + ") AS u FROM " + table + " WHERE _part IN " + partsMark + " AND " + c.necessary(
-		l.Node,
-		&scope{},
-	) +
+		inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + partsMark + " AND " + c.necessary(l.Node, &scope{}) +
 		") GROUP BY part, element, frequency"
 }
 
@@ -272,13 +260,8 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 		tokens = "[" + tokens + "]"
 	}
 	return Statement{
-		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(
-			parts,
-		) +
-			" AND " + c.candidates(
-			n,
-			&scope{},
-		),
+		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
+			" AND " + c.candidates(n, &scope{}),
 		Parameters: c.params, Tables: c.tables,
 	}
 }
@@ -287,13 +270,8 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 // updated_at as it is by that version.
 func FreshenedStatement(part string) Statement {
 	c := newCompiler()
-	return Statement{
-		SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(
-			part,
-		) +
-			") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version",
-		Parameters: c.params,
-	}
+	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(part) +
+		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
 }
 
 // ReadsUpdatedAt says that a field is the one that newer versions change.
@@ -330,10 +308,7 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 		inner := &scope{path: t.Path}
 		value := "length(" + inner.column(t.Field.Tokens()) + ")"
 		selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-			inner.numbered(
-				value,
-				"x.2 > 0",
-			) + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
+			inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
 }
@@ -349,11 +324,6 @@ func ElementsStatement(path string, parts []string) Statement {
 			break
 		}
 	}
-	return Statement{
-		SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members + " FROM " + table + " WHERE _part IN " + c.strs(
-			parts,
-		) +
-			" AND elements > 0 GROUP BY part, elements",
-		Parameters: c.params,
-	}
+	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
+		" AND elements > 0 GROUP BY part, elements", Parameters: c.params}
 }

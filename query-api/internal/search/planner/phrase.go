@@ -76,14 +76,8 @@ func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
 			lists = append(lists, "arrayShiftLeft("+tokens+", "+strconv.Itoa(i)+")")
 		}
 	}
-	return "arrayCount((" + strings.Join(
-		names,
-		", ",
-	) + ") -> " + and(
-		conditions...) + ", " + strings.Join(
-		lists,
-		", ",
-	) + ")"
+	return "arrayCount((" + strings.Join(names, ", ") + ") -> " + and(conditions...) +
+		", " + strings.Join(lists, ", ") + ")"
 }
 
 // longPhrase is from how many words on the statement names a phrase as a whole: what it costs before it reads grows
@@ -104,19 +98,10 @@ func (c *compiler) longOccurrences(n algebra.Phrase, tokens string) string {
 	for i, p := range n.Terms[:last] {
 		words[i] = p[0]
 	}
-	begins := "arraySlice(" + tokens + ", i, " + strconv.Itoa(
-		last,
-	) + ") = " + c.param(
-		"Array(String)",
-		quoteList(words),
-	) // a table has no order
+	begins := "arraySlice(" + tokens + ", i, " + strconv.Itoa(last) + ") = " + c.param("Array(String)", quoteList(words)) // a table has no order
 	ends := c.oneOf("arrayElement("+tokens+", i + "+strconv.Itoa(last)+")", n.Terms[last])
-	return "arrayCount(i -> (" + and(
-		begins,
-		ends,
-	) + "), arrayEnumerate(arraySlice(" + tokens + ", " + strconv.Itoa(
-		last+1,
-	) + ")))"
+	return "arrayCount(i -> (" + and(begins, ends) +
+		"), arrayEnumerate(arraySlice(" + tokens + ", " + strconv.Itoa(last+1) + ")))"
 }
 
 func (c *compiler) oneOf(value string, terms []string) string {

@@ -42,10 +42,7 @@ func PartsStatement(cluster string) Statement {
 	if cluster == "" {
 		return Statement{
 			SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows, toUInt32(0) FROM system.parts WHERE active " +
-				"AND database = currentDatabase() AND table IN ('" + strings.Join(
-				tables,
-				"', '",
-			) + "')",
+				"AND database = currentDatabase() AND table IN ('" + strings.Join(tables, "', '") + "')",
 			OneThread: true,
 		}
 	}
@@ -53,10 +50,7 @@ func PartsStatement(cluster string) Statement {
 	return Statement{
 		SQL: "SELECT replaceOne(table, '" + local + "', ''), name, concat(hostName(), ' ', toString(_shard_num), path, ' ', " +
 			"hash_of_all_files), rows, _shard_num FROM " + source + "parts) WHERE active AND database = currentDatabase() " +
-			"AND table IN ('" + strings.Join(
-			tables,
-			local+"', '",
-		) + local + "') UNION ALL SELECT '', '', '', toUInt64(0), " +
+			"AND table IN ('" + strings.Join(tables, local+"', '") + local + "') UNION ALL SELECT '', '', '', toUInt64(0), " +
 			"_shard_num FROM " + source + "one)",
 		OneThread: true, SkipUnavailable: true,
 	}

@@ -112,10 +112,7 @@ func Fallible(n algebra.Node) bool {
 // Neutral says that the functions leave the score as it is.
 func Neutral(n algebra.Function) bool {
 	return n.ScoreMode != algebra.ScoreSum && n.BoostMode == algebra.ScoreMultiply && n.MaxBoost >= 1 &&
-		!slices.ContainsFunc(
-			n.Functions,
-			func(f algebra.Factor) bool { return f.Kind != algebra.FactorWeight || f.Weight != 1 },
-		) ||
+		!slices.ContainsFunc(n.Functions, func(f algebra.Factor) bool { return f.Kind != algebra.FactorWeight || f.Weight != 1 }) ||
 		len(n.Functions) == 0
 }
 

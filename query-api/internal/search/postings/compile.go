@@ -163,11 +163,7 @@ func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
 	case !n.Field.IsText():
 		return leafOp{constant(planner.WholeScore(weight, average)), m}, nil
 	}
-	return newTextOp(
-		m,
-		c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})],
-		planner.NewBM25(weight, average),
-	), nil
+	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
 }
 
 func (c *compiler) needNorms(f algebra.Field, path string) error {
@@ -211,11 +207,7 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	if weight == 0 {
 		return leafOp{0, m}, nil
 	}
-	return newTextOp(
-		m,
-		c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})],
-		planner.NewBM25(weight, average),
-	), nil
+	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
 }
 
 // column returns a field as the units of a path have it.

@@ -39,17 +39,7 @@ type matched struct {
 
 // bytes is what a list takes of the memory.
 func (l *matched) bytes() int {
-	return 128 + 8*len(
-		l.bits,
-	) + 4*len(
-		l.ids,
-	) + 8*(len(l.frequencies)+len(l.exact)) + len(
-		l.codes,
-	) + 4*len(
-		l.ranks,
-	) + 4*len(
-		l.spread,
-	)
+	return 128 + 8*len(l.bits) + 4*len(l.ids) + 8*(len(l.frequencies)+len(l.exact)) + len(l.codes) + 4*len(l.ranks) + 4*len(l.spread)
 }
 
 // builder collects the units of a list.
