@@ -12,9 +12,9 @@ import (
 
 // Position is the location of a record: topic, partition and offset.
 type Position struct {
-	Topic     string
-	Partition int32
-	Offset    int64
+	Topic     string `ch:"topic"`
+	Partition int32  `ch:"partition"`
+	Offset    int64  `ch:"offset"`
 }
 
 // Renderer converts records to rows. It is not safe for concurrent use.

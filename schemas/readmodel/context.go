@@ -19,14 +19,17 @@ const ContextTable = "contexts"
 func ContextHash(requestID string) uint64 { return KeyHash("context.request", requestID) }
 
 // ContextBatch holds states of calls for an insert. The zero value is empty.
-type ContextBatch struct {
-	hash                  column[uint64]
-	request, organization column[string]
-	at                    column[time.Time]
-	version               column[int64]
-	status, result, topic column[string]
-	partition             column[int32]
-	offset                column[int64]
+type ContextBatch struct{ eventRows[contextRow] }
+
+type contextRow struct {
+	RequestHash    uint64    `ch:"request_hash"`
+	RequestID      string    `ch:"request_id"`
+	OrganizationID string    `ch:"organization_id"`
+	At             time.Time `ch:"at"`
+	Version        int64     `ch:"version"`
+	Status         string    `ch:"status"`
+	Result         string    `ch:"result"`
+	Position
 }
 
 // Add adds the row of an event.
@@ -41,40 +44,16 @@ func (b *ContextBatch) Add(c *event.Context, at Position) error {
 	if c.Status != event.ContextProcessing {
 		version = math.MaxInt64 - at.Offset
 	}
-	b.hash.add(ContextHash(c.Call.RequestID))
-	b.request.add(c.Call.RequestID)
-	b.organization.add(c.Call.OrganizationID)
-	b.at.add(c.At.UTC())
-	b.version.add(version)
-	b.status.add(string(c.Status))
-	b.result.add(string(result))
-	b.topic.add(at.Topic)
-	b.partition.add(at.Partition)
-	b.offset.add(at.Offset)
+	b.add(contextRow{
+		RequestHash: ContextHash(c.Call.RequestID), RequestID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID,
+		At: c.At.UTC(), Version: version, Status: string(c.Status), Result: string(result), Position: at,
+	})
 	return nil
-}
-
-// Len returns the number of rows.
-func (b *ContextBatch) Len() int { return len(b.hash.list) }
-
-func (b *ContextBatch) columns() []field {
-	return []field{
-		{"request_hash", "UInt64", &b.hash},
-		{"request_id", "String", &b.request},
-		{"organization_id", "String", &b.organization},
-		{"at", "DateTime64(6, 'UTC')", &b.at},
-		{"version", "Int64", &b.version},
-		{"status", "String", &b.status},
-		{"result", "String", &b.result},
-		{"topic", "String", &b.topic},
-		{"partition", "Int32", &b.partition},
-		{"offset", "Int64", &b.offset},
-	}
 }
 
 // InsertContexts writes a batch of states. Like Insert it is idempotent for the same token and rows.
 func InsertContexts(ctx context.Context, conn driver.Conn, token string, b *ContextBatch) error {
-	return insertEvents(ctx, conn, ContextTable, token, b)
+	return b.insert(ctx, conn, ContextTable, token)
 }
 
 // ContextRow is the state of a call.

@@ -20,22 +20,25 @@ const DiscoveredTable = "discovered_links"
 // endpoints (rulings.md, Person enrichment).
 const DiscoveredConfidence = 0.9
 
-// discoveredBatch holds rows of discovered_links.
-type discoveredBatch struct {
-	foundHash, inputHash                   column[uint64]
-	foundPlatform, foundKey, foundIdentity column[string]
-	inputPlatform, inputKey, inputIdentity column[string]
-	confidence                             column[float64]
-	at                                     column[time.Time]
-	version                                column[int64]
-	topic                                  column[string]
-	partition                              column[int32]
-	offset                                 column[int64]
+// discoveredRow is a row of discovered_links.
+type discoveredRow struct {
+	FoundHash     uint64    `ch:"found_hash"`
+	FoundPlatform string    `ch:"found_platform"`
+	FoundKey      string    `ch:"found_key"`
+	FoundIdentity string    `ch:"found_identity"`
+	InputHash     uint64    `ch:"input_hash"`
+	InputPlatform string    `ch:"input_platform"`
+	InputKey      string    `ch:"input_key"`
+	InputIdentity string    `ch:"input_identity"`
+	Confidence    float64   `ch:"confidence"`
+	At            time.Time `ch:"at"`
+	Version       int64     `ch:"version"`
+	Position
 }
 
-// add adds the rows of a result with links of sufficient confidence: one for each profile found, and one for
-// the input.
-func (b *discoveredBatch) add(d *event.Discovery, at Position) {
+// discoveredLinks returns the rows of a result with links of sufficient confidence: one for each profile found, and
+// one for the input.
+func discoveredLinks(d *event.Discovery, at Position) (rows []discoveredRow) {
 	inputKey := identity.NormalizeUsername(d.Input.Username)
 	found := slices.DeleteFunc(slices.Clone(d.Socials[1:]), func(s event.Social) bool {
 		return s.Confidence < DiscoveredConfidence
@@ -47,43 +50,14 @@ func (b *discoveredBatch) add(d *event.Discovery, at Position) {
 	}
 	for _, s := range found {
 		key := identity.NormalizeUsername(s.Username)
-		b.foundHash.add(DiscoveryHash(s.Platform, key))
-		b.foundPlatform.add(s.Platform)
-		b.foundKey.add(key)
-		b.foundIdentity.add(s.Identity)
-		b.inputHash.add(DiscoveryHash(d.Input.Platform, inputKey))
-		b.inputPlatform.add(d.Input.Platform)
-		b.inputKey.add(inputKey)
-		b.inputIdentity.add(d.Socials[0].Identity)
-		b.confidence.add(s.Confidence)
-		b.at.add(d.At.UTC())
-		b.version.add(d.At.UnixMicro())
-		b.topic.add(at.Topic)
-		b.partition.add(at.Partition)
-		b.offset.add(at.Offset)
+		rows = append(rows, discoveredRow{
+			FoundHash: DiscoveryHash(s.Platform, key), FoundPlatform: s.Platform, FoundKey: key,
+			FoundIdentity: s.Identity, InputHash: DiscoveryHash(d.Input.Platform, inputKey),
+			InputPlatform: d.Input.Platform, InputKey: inputKey, InputIdentity: d.Socials[0].Identity,
+			Confidence: s.Confidence, At: d.At.UTC(), Version: d.At.UnixMicro(), Position: at,
+		})
 	}
-}
-
-// Len returns the number of rows.
-func (b *discoveredBatch) Len() int { return len(b.foundHash.list) }
-
-func (b *discoveredBatch) columns() []field {
-	return []field{
-		{"found_hash", "UInt64", &b.foundHash},
-		{"found_platform", "String", &b.foundPlatform},
-		{"found_key", "String", &b.foundKey},
-		{"found_identity", "String", &b.foundIdentity},
-		{"input_hash", "UInt64", &b.inputHash},
-		{"input_platform", "String", &b.inputPlatform},
-		{"input_key", "String", &b.inputKey},
-		{"input_identity", "String", &b.inputIdentity},
-		{"confidence", "Float64", &b.confidence},
-		{"at", "DateTime64(6, 'UTC')", &b.at},
-		{"version", "Int64", &b.version},
-		{"topic", "String", &b.topic},
-		{"partition", "Int32", &b.partition},
-		{"offset", "Int64", &b.offset},
-	}
+	return rows
 }
 
 // discoveredQuery returns the query for inputs whose results mention accounts, by DiscoveryHash of these.

@@ -22,15 +22,20 @@ func DiscoveryHash(platform, usernameKey string) uint64 {
 
 // DiscoveryBatch holds discovery results for an insert. The zero value is empty.
 type DiscoveryBatch struct {
-	hash                        column[uint64]
-	platform, username, request column[string]
-	at                          column[time.Time]
-	version                     column[int64]
-	found                       column[uint8]
-	result, topic               column[string]
-	partition                   column[int32]
-	offset                      column[int64]
-	links                       discoveredBatch
+	eventRows[discoveryRow]
+	links eventRows[discoveredRow]
+}
+
+type discoveryRow struct {
+	InputHash   uint64    `ch:"input_hash"`
+	Platform    string    `ch:"platform"`
+	UsernameKey string    `ch:"username_key"`
+	RequestID   string    `ch:"request_id"`
+	At          time.Time `ch:"at"`
+	Version     int64     `ch:"version"`
+	Found       uint8     `ch:"found"`
+	Result      string    `ch:"result"`
+	Position
 }
 
 // Add adds the row of an event.
@@ -40,47 +45,24 @@ func (b *DiscoveryBatch) Add(d *event.Discovery, at Position) error {
 		return fmt.Errorf("encode discovery: %w", err)
 	}
 	key := identity.NormalizeUsername(d.Input.Username)
-	b.hash.add(DiscoveryHash(d.Input.Platform, key))
-	b.platform.add(d.Input.Platform)
-	b.username.add(key)
-	b.request.add(d.RequestID)
-	b.at.add(d.At.UTC())
-	b.version.add(d.At.UnixMicro())
-	b.found.add(uint8(min(len(d.Socials)-1, 255)))
-	b.result.add(string(result))
-	b.topic.add(at.Topic)
-	b.partition.add(at.Partition)
-	b.offset.add(at.Offset)
-	b.links.add(d, at)
-	return nil
-}
-
-// Len returns the number of rows.
-func (b *DiscoveryBatch) Len() int { return len(b.hash.list) }
-
-func (b *DiscoveryBatch) columns() []field {
-	return []field{
-		{"input_hash", "UInt64", &b.hash},
-		{"platform", "String", &b.platform},
-		{"username_key", "String", &b.username},
-		{"request_id", "String", &b.request},
-		{"at", "DateTime64(6, 'UTC')", &b.at},
-		{"version", "Int64", &b.version},
-		{"found", "UInt8", &b.found},
-		{"result", "String", &b.result},
-		{"topic", "String", &b.topic},
-		{"partition", "Int32", &b.partition},
-		{"offset", "Int64", &b.offset},
+	b.add(discoveryRow{
+		InputHash: DiscoveryHash(d.Input.Platform, key), Platform: d.Input.Platform, UsernameKey: key,
+		RequestID: d.RequestID, At: d.At.UTC(), Version: d.At.UnixMicro(), Found: uint8(min(len(d.Socials)-1, 255)),
+		Result: string(result), Position: at,
+	})
+	for _, link := range discoveredLinks(d, at) {
+		b.links.add(link)
 	}
+	return nil
 }
 
 // InsertDiscoveries writes a batch of results, their links first. Like Insert it is idempotent for the same
 // token and rows.
 func InsertDiscoveries(ctx context.Context, conn driver.Conn, token string, b *DiscoveryBatch) error {
-	if err := insertEvents(ctx, conn, DiscoveredTable, token, &b.links); err != nil {
+	if err := b.links.insert(ctx, conn, DiscoveredTable, token); err != nil {
 		return err
 	}
-	return insertEvents(ctx, conn, DiscoveryTable, token, b)
+	return b.insert(ctx, conn, DiscoveryTable, token)
 }
 
 // DiscoveryRow is the newest result for an input.

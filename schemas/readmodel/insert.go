@@ -23,19 +23,33 @@ func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Bat
 	return InsertInto(ctx, conn, nil, token, batches...)
 }
 
-// eventBatch is a batch of rows of one event table.
-type eventBatch interface {
-	Len() int
-	columns() []field
-}
+// eventRows are rows of an event table for an insert. R's fields have the column names as tags.
+type eventRows[R any] struct{ rows []R }
 
-// insertEvents writes a batch to its table. An empty batch writes nothing.
-func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b eventBatch) error {
-	if b.Len() == 0 {
+func (e *eventRows[R]) add(row R) { e.rows = append(e.rows, row) }
+
+// Len returns the number of rows.
+func (e *eventRows[R]) Len() int { return len(e.rows) }
+
+// insert writes the rows to a table. Without rows it writes nothing.
+func (e *eventRows[R]) insert(ctx context.Context, conn driver.Conn, table, token string) error {
+	if len(e.rows) == 0 {
 		return nil
 	}
-	if err := insertTable(ctx, conn, name, token, []table{{name, b.Len(), b.columns}}); err != nil {
-		return fmt.Errorf("insert into %s: %w", name, err)
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+		"insert_deduplication_token": token + ":" + table,
+	}))
+	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+table)
+	if err != nil {
+		return fmt.Errorf("insert into %s: prepare: %w", table, err)
+	}
+	for i := range e.rows {
+		if err := batch.AppendStruct(&e.rows[i]); err != nil {
+			return fmt.Errorf("insert into %s: %w", table, abortBatch(batch, err))
+		}
+	}
+	if err := batch.Send(); err != nil {
+		return fmt.Errorf("insert into %s: send: %w", table, err)
 	}
 	return nil
 }

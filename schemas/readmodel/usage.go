@@ -17,77 +17,45 @@ const (
 )
 
 // UsageBatch holds rows of the ledger for an insert. The zero value is empty.
-type UsageBatch struct {
-	organization, period, request, key column[string]
-	at                                 column[time.Time]
-	method, endpoint                   column[string]
-	status                             column[uint16]
-	outcome, plan                      column[string]
-	requests, credits, duration        column[int64]
-	returned, groups                   column[[]string]
-	ver                                column[uint8]
-	topic                              column[string]
-	partition                          column[int32]
-	offset                             column[int64]
+type UsageBatch struct{ eventRows[usageRow] }
+
+type usageRow struct {
+	OrganizationID string    `ch:"organization_id"`
+	Period         string    `ch:"period"`
+	RequestID      string    `ch:"request_id"`
+	KeyID          string    `ch:"key_id"`
+	At             time.Time `ch:"at"`
+	Method         string    `ch:"method"`
+	Endpoint       string    `ch:"endpoint"`
+	Status         uint16    `ch:"status"`
+	Outcome        string    `ch:"outcome"`
+	Plan           string    `ch:"plan"`
+	Requests       int64     `ch:"requests"`
+	Credits        int64     `ch:"credits"`
+	DurationMicros int64     `ch:"duration_us"`
+	Returned       []string  `ch:"returned"`
+	Groups         []string  `ch:"groups"`
+	Ver            uint8     `ch:"ver"`
+	Position
 }
 
 // Add adds the row of an event.
 func (b *UsageBatch) Add(u *event.Usage, at Position) {
-	b.organization.add(u.OrganizationID)
-	b.period.add(u.Period)
-	b.request.add(u.RequestID)
-	b.key.add(u.KeyID)
-	b.at.add(u.At.UTC())
-	b.method.add(u.Method)
-	b.endpoint.add(u.Endpoint)
-	b.status.add(uint16(max(0, min(u.Status, 999))))
-	b.outcome.add(string(u.Outcome))
-	b.plan.add(u.Plan)
-	b.requests.add(u.Requests)
-	b.credits.add(u.Credits)
-	b.duration.add(u.DurationMicros)
-	b.returned.add(u.Returned)
-	b.groups.add(u.Groups)
 	ver := uint8(2)
 	if u.Outcome == event.OutcomeUnanswered {
 		ver = 1
 	}
-	b.ver.add(ver)
-	b.topic.add(at.Topic)
-	b.partition.add(at.Partition)
-	b.offset.add(at.Offset)
-}
-
-// Len returns the number of rows.
-func (b *UsageBatch) Len() int { return len(b.request.list) }
-
-func (b *UsageBatch) columns() []field {
-	return []field{
-		{"organization_id", "String", &b.organization},
-		{"period", "String", &b.period},
-		{"request_id", "String", &b.request},
-		{"key_id", "String", &b.key},
-		{"at", "DateTime64(6, 'UTC')", &b.at},
-		{"method", "String", &b.method},
-		{"endpoint", "String", &b.endpoint},
-		{"status", "UInt16", &b.status},
-		{"outcome", "String", &b.outcome},
-		{"plan", "String", &b.plan},
-		{"requests", "Int64", &b.requests},
-		{"credits", "Int64", &b.credits},
-		{"duration_us", "Int64", &b.duration},
-		{"returned", "Array(String)", &b.returned},
-		{"groups", "Array(String)", &b.groups},
-		{"ver", "UInt8", &b.ver},
-		{"topic", "String", &b.topic},
-		{"partition", "Int32", &b.partition},
-		{"offset", "Int64", &b.offset},
-	}
+	b.add(usageRow{
+		OrganizationID: u.OrganizationID, Period: u.Period, RequestID: u.RequestID, KeyID: u.KeyID, At: u.At.UTC(),
+		Method: u.Method, Endpoint: u.Endpoint, Status: uint16(max(0, min(u.Status, 999))), Outcome: string(u.Outcome),
+		Plan: u.Plan, Requests: u.Requests, Credits: u.Credits, DurationMicros: u.DurationMicros,
+		Returned: u.Returned, Groups: u.Groups, Ver: ver, Position: at,
+	})
 }
 
 // InsertUsage writes a batch of the ledger. Like Insert it is idempotent for the same token and rows.
 func InsertUsage(ctx context.Context, conn driver.Conn, token string, b *UsageBatch) error {
-	return insertEvents(ctx, conn, UsageTable, token, b)
+	return b.insert(ctx, conn, UsageTable, token)
 }
 
 // Parameters of the queries over the ledger.
