@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/segmentio/kafka-go"
 
 	"muster/platform/breaker"
 	"muster/platform/bus"
@@ -141,9 +140,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.events = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), withBatching())
 	// A state record belongs to the partition of its task, which its key does not determine.
-	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), withBatching(), func(w *kafka.Writer) {
-		w.Balancer = fixedPartitionBalancer{}
-	})
+	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), withBatching(), bus.WithFixedPartition)
 	return s, nil
 }
 
@@ -153,15 +150,6 @@ func withBatching() bus.WriterOption { return bus.WithBatch(maxBatchMessages/3, 
 // defaultDrainTimeout is how long calls may continue after a partition is revoked. It is well below
 // the rebalance timeout.
 const defaultDrainTimeout = 4 * time.Second
-
-// fixedPartitionBalancer assigns a message to the partition number in its WriterData.
-type fixedPartitionBalancer struct{}
-
-// Balance implements kafka.Balancer.
-func (fixedPartitionBalancer) Balance(m kafka.Message, _ ...int) int {
-	n, _ := m.WriterData.(int)
-	return n
-}
 
 // Run delivers tasks until ctx ends. It returns nil once every call has ended or was canceled. It
 // waits for unavailable brokers; an error means an invalid configuration.

@@ -8,6 +8,14 @@ import (
 	"path/filepath"
 )
 
+// WriteBytes is Write of raw.
+func WriteBytes(path string, raw []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	})
+}
+
 // Write creates or replaces the file at path with what write writes. The mode is 0600. The file and its name are on
 // disk when Write returns. If write or the disk fails, Write returns the error and leaves an existing file unchanged.
 func Write(path string, write func(io.Writer) error) error {

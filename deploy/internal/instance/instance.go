@@ -3,7 +3,6 @@ package instance
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -119,11 +118,7 @@ func Write(dataDir string, in Instance) error {
 	if err != nil {
 		return fmt.Errorf("encode the instance file: %w", err)
 	}
-	err = atomicfile.Write(filepath.Join(dataDir, FileName), func(w io.Writer) error {
-		_, err := w.Write(append(raw, '\n'))
-		return err
-	})
-	if err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(dataDir, FileName), append(raw, '\n')); err != nil {
 		return fmt.Errorf("write the instance file: %w", err)
 	}
 	return nil

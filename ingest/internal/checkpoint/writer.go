@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"muster/ingest/internal/convert"
+	"muster/platform/atomicfile"
 )
 
 // maxJournal is the size in bytes at which a journal is compacted into the run's file.
@@ -202,18 +203,7 @@ func (w *Writer) write() error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(w.dir, fileName+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(raw)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(w.dir, fileName))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return atomicfile.WriteBytes(filepath.Join(w.dir, fileName), raw)
 }
 
 // Finish records how the run ended and releases it.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"muster/platform/atomicfile"
+
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 )
@@ -132,7 +134,7 @@ func (s *Store) BindCluster(ctx context.Context, topics func(context.Context) (T
 		now.Generation = uuid.NewString()
 		// If the process is killed from here on, the file counts as truncated: the topics may
 		// outgrow these offsets before it is read again.
-		if err := writeFile(path, nil); err != nil {
+		if err := atomicfile.WriteBytes(path, nil); err != nil {
 			return false, fmt.Errorf("reset dedup binding: %w", err)
 		}
 		for i := range s.stripes {
@@ -158,7 +160,7 @@ func (s *Store) BindCluster(ctx context.Context, topics func(context.Context) (T
 func (b clusterBinding) write(dir string) error {
 	raw, err := json.Marshal(b, json.Deterministic(true))
 	if err == nil {
-		err = writeFile(filepath.Join(dir, bindingName), raw)
+		err = atomicfile.WriteBytes(filepath.Join(dir, bindingName), raw)
 	}
 	if err != nil {
 		return fmt.Errorf("write dedup binding: %w", err)
@@ -240,7 +242,7 @@ func (s *Store) NextRevision(ctx context.Context, now time.Time) (revision uint3
 		last = 0
 	}
 	next := max(RevisionAt(now), uint32(last)+1)
-	if err := writeFile(path, strconv.AppendUint(nil, uint64(next), 10)); err != nil {
+	if err := atomicfile.WriteBytes(path, strconv.AppendUint(nil, uint64(next), 10)); err != nil {
 		return 0, fmt.Errorf("reserve a mapping revision: %w", err)
 	}
 	return next, nil
@@ -269,24 +271,4 @@ func (st *stripe) reset() error {
 		return errors.Join(err, t.unmap(), file.Close())
 	}
 	return st.setTable(t)
-}
-
-// writeFile replaces a file atomically and syncs it.
-func writeFile(path string, raw []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(raw)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"muster/platform/atomicfile"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -62,18 +64,8 @@ func (s State) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("write state of %s: %w", s.Path, err)
 	}
-	path := statePath(dir, s.Path)
-	f, err := os.CreateTemp(dir, ".state-*")
-	if err != nil {
+	if err := atomicfile.WriteBytes(statePath(dir, s.Path), append(raw, '\n')); err != nil {
 		return fmt.Errorf("write state of %s: %w", s.Path, err)
-	}
-	_, err = f.Write(append(raw, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write state of %s: %w", s.Path, err), os.Remove(f.Name()))
 	}
 	return nil
 }
