@@ -96,7 +96,7 @@ test-api: build engine ## the API description: compared with the last release, a
 .PHONY: docs-check
 docs-check: engine ## the documentation: links, the commands of its code blocks are run, its tables and figures made again (needs Node, Python; minutes)
 	$(GO) test -count=1 -run '^(TestDocs_|TestMetrics_)' ./deploy/cmd/muster
-	$(GO) test -count=1 -run '^(TestPage|TestMeasured)' ./query-api/internal/search/clause ./query-api/internal/docs ./discovery-worker/internal/evaluate ./deploy/sizing
+	$(GO) test -count=1 -run '^(TestPage|TestMeasured)' ./query-api/internal/search/clause ./query-api/internal/docs ./discovery-worker/internal/evaluate ./deploy/docs
 	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestDocs_CodeBlocksRun|TestDocs_ScreenshotsAreCurrentAndUsed|TestDocs_SnippetsRun|TestBackupPage|TestUpgradePage|TestClientsPage|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
 
 .PHONY: test-clients

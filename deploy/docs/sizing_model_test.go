@@ -1,4 +1,4 @@
-package sizing
+package docs_test
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Measured are measurements from benchmarks.md. Sizes are in bytes, times in seconds of one core.
-type Measured struct {
+// measurements are measurements from benchmarks.md. Sizes are in bytes, times in seconds of one core.
+type measurements struct {
 	TableBytes    float64 // per person, in all tables but search_people
 	SearchBytes   float64 // per profile, in search_people
 	Profiles      float64 // per person: share of people with a profile
@@ -19,10 +19,10 @@ type Measured struct {
 	EnrichCPU     float64 // per call, engine and API
 }
 
-// Figures returns the measurements in benchmarks.md.
-func Figures() Measured {
+// measuredFigures returns the measurements in benchmarks.md.
+func measuredFigures() measurements {
 	const people, profiles, record = 1e6, 820_871, 3.0e3
-	return Measured{
+	return measurements{
 		TableBytes:    (1190+1360+288+253+547+7+17+69+905)*1e6/people + 50e6/1e5,
 		SearchBytes:   1715e6 / profiles,
 		Profiles:      profiles / people,
@@ -34,8 +34,8 @@ func Figures() Measured {
 	}
 }
 
-// Plan are the assumptions, which a user can change.
-type Plan struct {
+// plan are the assumptions, which a user can change.
+type plan struct {
 	Replicas      float64 // per shard
 	Full          float64 // used share of a disk; replays and merges need the rest
 	KafkaReplicas float64
@@ -50,16 +50,16 @@ type Plan struct {
 	CorePrice, GiBPrice, GBPrice float64
 }
 
-// Defaults returns the assumptions of the page.
-func Defaults() Plan {
-	return Plan{
+// defaultPlan returns the assumptions of the page.
+func defaultPlan() plan {
+	return plan{
 		Replicas: 2, Full: 0.5, KafkaReplicas: 3, KafkaVersions: 2, FirstLoad: 3 * 86400, Busy: 0.5,
 		NodeCores: 16, NodeMemory: 64, NodeDisk: 4e12, HotShare: 0.05, CorePrice: 25, GiBPrice: 3, GBPrice: 0.1,
 	}
 }
 
-// Need is the required hardware.
-type Need struct {
+// need is the required hardware.
+type need struct {
 	People, CallsPerSecond float64
 
 	DataBytes  float64 // one copy of all tables
@@ -76,9 +76,9 @@ type Need struct {
 	Dollars     float64 // per month
 }
 
-// Size computes the hardware for a number of people and calls per second.
-func Size(m Measured, p Plan, people, calls float64) Need {
-	n := Need{People: people, CallsPerSecond: calls}
+// sizeOf computes the hardware for a number of people and calls per second.
+func sizeOf(m measurements, p plan, people, calls float64) need {
+	n := need{People: people, CallsPerSecond: calls}
 	n.DataBytes = people * (m.TableBytes + m.Profiles*m.SearchBytes)
 	cpu := m.RecordBytes / (m.ProjectRate * m.ProjectRecord) // to project a person's records
 	n.LoadCores = people * cpu / p.FirstLoad
@@ -101,35 +101,35 @@ func Size(m Measured, p Plan, people, calls float64) Need {
 	return n
 }
 
-// Needs returns the table of the page: 10 million, 100 million and 1 billion people.
-func Needs(m Measured, p Plan) []Need {
-	return []Need{Size(m, p, 10e6, 50), Size(m, p, 100e6, 250), Size(m, p, 1e9, 1000)}
+// needs returns the table of the page: 10 million, 100 million and 1 billion people.
+func needs(m measurements, p plan) []need {
+	return []need{sizeOf(m, p, 10e6, 50), sizeOf(m, p, 100e6, 250), sizeOf(m, p, 1e9, 1000)}
 }
 
-// Markdown renders needs as a table.
-func Markdown(needs []Need) string {
+// needsTable renders needs as a table.
+func needsTable(needs []need) string {
 	var b strings.Builder
-	row := func(name string, value func(Need) string) {
+	row := func(name string, value func(need) string) {
 		b.WriteString("| " + name + " |")
 		for _, n := range needs {
 			b.WriteString(" " + value(n) + " |")
 		}
 		b.WriteString("\n")
 	}
-	row("people", func(n Need) string { return grouped(n.People/1e6) + " million" })
+	row("people", func(n need) string { return grouped(n.People/1e6) + " million" })
 	b.WriteString("|---|" + strings.Repeat("---|", len(needs)) + "\n")
-	row("enrichment calls a second, at the peak", func(n Need) string { return grouped(n.CallsPerSecond) })
-	row("tables, one copy", func(n Need) string { return size(n.DataBytes) })
-	row("cores that project the first crawl in 3 days", func(n Need) string { return short(n.LoadCores) })
-	row("cores to refresh all people in a month, on average", func(n Need) string { return short(n.MonthCores) })
-	row("cores for the calls, half busy", func(n Need) string { return short(n.CallCores) })
-	row("**shards, of 2 replicas**", func(n Need) string { return "**" + grouped(n.Shards) + "**" })
-	row("data of a node", func(n Need) string { return size(n.ShardBytes) })
-	row("of it hot, to be in its memory", func(n Need) string { return size(n.MemoryBytes) })
-	row("ClickHouse nodes (16 cores, 64 GiB)", func(n Need) string { return grouped(n.Nodes) })
-	row("Kafka's logs, all brokers", func(n Need) string { return size(n.KafkaBytes) })
-	row("cores of brokers, Keepers and services", func(n Need) string { return grouped(n.OtherCores) })
-	row("**dollars a month**", func(n Need) string { return "**" + grouped(math.Round(n.Dollars/100)*100) + "**" })
+	row("enrichment calls a second, at the peak", func(n need) string { return grouped(n.CallsPerSecond) })
+	row("tables, one copy", func(n need) string { return size(n.DataBytes) })
+	row("cores that project the first crawl in 3 days", func(n need) string { return short(n.LoadCores) })
+	row("cores to refresh all people in a month, on average", func(n need) string { return short(n.MonthCores) })
+	row("cores for the calls, half busy", func(n need) string { return short(n.CallCores) })
+	row("**shards, of 2 replicas**", func(n need) string { return "**" + grouped(n.Shards) + "**" })
+	row("data of a node", func(n need) string { return size(n.ShardBytes) })
+	row("of it hot, to be in its memory", func(n need) string { return size(n.MemoryBytes) })
+	row("ClickHouse nodes (16 cores, 64 GiB)", func(n need) string { return grouped(n.Nodes) })
+	row("Kafka's logs, all brokers", func(n need) string { return size(n.KafkaBytes) })
+	row("cores of brokers, Keepers and services", func(n need) string { return grouped(n.OtherCores) })
+	row("**dollars a month**", func(n need) string { return "**" + grouped(math.Round(n.Dollars/100)*100) + "**" })
 	return b.String()
 }
 

@@ -1,4 +1,4 @@
-package sizing_test
+package docs_test
 
 import (
 	"flag"
@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"muster/deploy/sizing"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables of the page")
 
 // measured returns the page's table of measurements.
-func measured(m sizing.Measured) string {
+func measured(m measurements) string {
 	var b strings.Builder
 	b.WriteString("| measured | | from |\n|---|---|---|\n")
 	row := func(name, value, from string) { fmt.Fprintf(&b, "| %s | %s | %s |\n", name, value, from) }
@@ -34,13 +32,13 @@ func measured(m sizing.Measured) string {
 }
 
 func TestPage_TablesAreComputed(t *testing.T) {
-	const path = "../docs/sizing.md"
+	const path = "sizing.md"
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	page := string(raw)
-	m := sizing.Figures()
+	m := measuredFigures()
 	for name, table := range map[string]string{"measured": measured(m),
-		"needs": sizing.Markdown(sizing.Needs(m, sizing.Defaults()))} {
+		"needs": needsTable(needs(m, defaultPlan()))} {
 		block := regexp.MustCompile("(?s)(<!-- " + name + " -->\n).*?(<!-- end -->)")
 		require.Regexp(t, block, page)
 		page = block.ReplaceAllString(page, "${1}"+strings.ReplaceAll(table, "$", "$$")+"${2}")
@@ -48,8 +46,8 @@ func TestPage_TablesAreComputed(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(page), 0o600))
 	}
-	require.Equal(t, page, string(raw), "go test ./deploy/sizing -update")
-	n := sizing.Size(m, sizing.Defaults(), 100e6, 250)
+	require.Equal(t, page, string(raw), "go test ./deploy/docs -update")
+	n := sizeOf(m, defaultPlan(), 100e6, 250)
 	text := strings.Join(strings.Fields(page), " ")
 	perPerson := m.TableBytes + m.Profiles*m.SearchBytes
 	for _, step := range []string{
@@ -68,7 +66,7 @@ func TestPage_TablesAreComputed(t *testing.T) {
 }
 
 func TestMeasured_FiguresAreInTheBenchmarks(t *testing.T) {
-	raw, err := os.ReadFile("../docs/benchmarks.md")
+	raw, err := os.ReadFile("benchmarks.md")
 	require.NoError(t, err)
 	for _, figure := range []string{
 		"| lookups | 12,743,192 | 1,190 |", "| network_people | 820,871 | 1,360 |",
@@ -82,15 +80,15 @@ func TestMeasured_FiguresAreInTheBenchmarks(t *testing.T) {
 		"820,871 with a profile",
 		"2,351 | 6.38", "records of 3.0 KB", "| 0.66, 0.405 |", "`codehost_answers` takes 50 MB",
 	} {
-		require.Contains(t, string(raw), figure, "benchmarks.md has changed: update sizing.go")
+		require.Contains(t, string(raw), figure, "benchmarks.md has changed: update sizing_model_test.go")
 	}
 }
 
 func TestSize_GrowsWithDemand(t *testing.T) {
-	m, p := sizing.Figures(), sizing.Defaults()
-	last := sizing.Need{}
+	m, p := measuredFigures(), defaultPlan()
+	last := need{}
 	for people := 1e6; people < 4e9; people *= 2 {
-		n := sizing.Size(m, p, people, people/1e6)
+		n := sizeOf(m, p, people, people/1e6)
 		require.Greater(t, n.Dollars, last.Dollars)
 		require.GreaterOrEqual(t, n.Shards, last.Shards)
 		require.LessOrEqual(t, n.ShardBytes, p.NodeDisk*p.Full)
