@@ -2,7 +2,6 @@ package queryapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 )
@@ -22,19 +22,8 @@ func ReadUsage(ctx context.Context, conn driver.Conn, organization, period strin
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
 		readmodel.ParameterOrganization: organization, readmodel.ParameterPeriod: period,
 	}))
-	rows, err := conn.Query(ctx, readmodel.OrganizationUsageQuery())
-	if err != nil {
-		return nil, fmt.Errorf("read usage: %w", err)
-	}
 	var out []readmodel.UsageSum
-	for rows.Next() {
-		var s readmodel.UsageSum
-		if err := rows.Scan(s.ScanDest()...); err != nil {
-			return nil, fmt.Errorf("read usage: %w", err)
-		}
-		out = append(out, s)
-	}
-	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+	if err := conn.Select(ctx, &out, readmodel.OrganizationUsageQuery()); err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
 	return out, nil
@@ -44,20 +33,15 @@ func ReadUsage(ctx context.Context, conn driver.Conn, organization, period strin
 func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[string]time.Time, error) {
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterOrganization: organization}))
-	rows, err := conn.Query(ctx, readmodel.LastUsedQuery())
-	if err != nil {
-		return nil, fmt.Errorf("read when keys were used: %w", err)
-	}
 	out := make(map[string]time.Time)
-	for rows.Next() {
+	err := ch.ReadRows(ctx, conn, readmodel.LastUsedQuery(), func(rows driver.Rows) error {
 		var key string
 		var at time.Time
-		if err := rows.Scan(&key, &at); err != nil {
-			return nil, fmt.Errorf("read when keys were used: %w", err)
-		}
+		err := rows.Scan(&key, &at)
 		out[key] = at
-	}
-	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read when keys were used: %w", err)
 	}
 	return out, nil
@@ -215,23 +199,18 @@ func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []ObservedCal
 
 func readEntries(ctx context.Context, conn driver.Conn, period, organization string) (map[string]entry, error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterPeriod: period}))
-	rows, err := conn.Query(ctx, readmodel.UsageRowsQuery())
-	if err != nil {
-		return nil, fmt.Errorf("read the usage read model: %w", err)
-	}
 	out := make(map[string]entry)
-	for rows.Next() {
+	err := ch.ReadRows(ctx, conn, readmodel.UsageRowsQuery(), func(rows driver.Rows) error {
 		var id, outcome string
 		var e entry
-		if err := rows.Scan(&id, &e.organization, &outcome, &e.requests, &e.credits); err != nil {
-			return nil, fmt.Errorf("read the usage read model: %w", err)
-		}
+		err := rows.Scan(&id, &e.organization, &outcome, &e.requests, &e.credits)
 		e.outcome = event.Outcome(outcome)
 		if organization == "" || e.organization == organization {
 			out[id] = e
 		}
-	}
-	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read the usage read model: %w", err)
 	}
 	return out, nil

@@ -33,11 +33,11 @@ type MigrateConfig struct {
 
 // AppliedMigration is a row of muster_migrations.
 type AppliedMigration struct {
-	Number    uint32
-	Name      string
-	Owner     string
-	Checksum  string
-	AppliedAt time.Time
+	Number    uint32    `ch:"number"`
+	Name      string    `ch:"name"`
+	Owner     string    `ch:"owner"`
+	Checksum  string    `ch:"checksum"`
+	AppliedAt time.Time `ch:"applied_at"`
 }
 
 // Migrate applies the migrations that the database does not have yet, in order, and records each. It returns the names
@@ -99,20 +99,9 @@ func AppliedMigrations(ctx context.Context, conn driver.Conn) (out []AppliedMigr
 	if exists == 0 {
 		return nil, nil
 	}
-	rows, err := conn.Query(ctx, `SELECT number, name, owner, checksum, applied_at FROM muster_migrations FINAL
+	err = conn.Select(ctx, &out, `SELECT number, name, owner, checksum, applied_at FROM muster_migrations FINAL
 ORDER BY number SETTINGS select_sequential_consistency = 1`)
 	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var a AppliedMigration
-		if err := rows.Scan(&a.Number, &a.Name, &a.Owner, &a.Checksum, &a.AppliedAt); err != nil {
-			return nil, fmt.Errorf("read migrations: %w", err)
-		}
-		out = append(out, a)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	return out, nil

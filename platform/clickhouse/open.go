@@ -235,25 +235,20 @@ func awaitServer(ctx context.Context, cfg Config, opts *ch.Options) (map[string]
 	return supported, nil
 }
 
-func supportedSettings(ctx context.Context, conn driver.Conn) (supported map[string]bool, err error) {
+func supportedSettings(ctx context.Context, conn driver.Conn) (map[string]bool, error) {
 	var names []string
 	for name := range pinned() {
 		names = append(names, "'"+name+"'")
 	}
-	rows, err := conn.Query(ctx, "SELECT name FROM system.settings WHERE name IN ("+strings.Join(names, ", ")+")")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	supported = make(map[string]bool)
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		supported[name] = true
-	}
-	return supported, rows.Err()
+	supported := make(map[string]bool)
+	err := ReadRows(ctx, conn, "SELECT name FROM system.settings WHERE name IN ("+strings.Join(names, ", ")+")",
+		func(rows driver.Rows) error {
+			var name string
+			err := rows.Scan(&name)
+			supported[name] = true
+			return err
+		})
+	return supported, err
 }
 
 // Limits limit a query on the server. Zero values leave the server's defaults.

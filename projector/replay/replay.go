@@ -347,22 +347,21 @@ func (f rebuilds) swapped(layout readmodel.Layout, table, id string) bool {
 
 func findRebuilds(ctx context.Context, conn driver.Conn, layout readmodel.Layout) (found rebuilds, err error) {
 	found = rebuilds{open: map[string][]string{}, old: map[string][]string{}, comments: map[string]string{}}
-	rows, err := conn.Query(ctx, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER "+
-		"BY name")
+	var tables []struct {
+		Name    string `ch:"name"`
+		Comment string `ch:"comment"`
+	}
+	err = conn.Select(ctx, &tables,
+		"SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER BY name")
 	if err != nil {
 		return found, fmt.Errorf("list tables: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var name, comment string
-		if err := rows.Scan(&name, &comment); err != nil {
-			return found, fmt.Errorf("list tables: %w", err)
-		}
-		found.comments[name] = comment
+	for _, t := range tables {
+		found.comments[t.Name] = t.Comment
 		// On a cluster the distributed table may be missing, if its creation was interrupted.
-		logical := name
+		logical := t.Name
 		if layout.Cluster != "" {
-			logical = strings.TrimSuffix(name, layout.Local(""))
+			logical = strings.TrimSuffix(t.Name, layout.Local(""))
 		}
 		table, id, old, ok := readmodel.ParseRebuilt(logical)
 		if !ok {
@@ -375,9 +374,6 @@ func findRebuilds(ctx context.Context, conn driver.Conn, layout readmodel.Layout
 		if !slices.Contains(to[id], table) {
 			to[id] = append(to[id], table)
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return found, fmt.Errorf("list tables: %w", err)
 	}
 	return found, nil
 }

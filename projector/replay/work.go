@@ -8,7 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
 	"muster/platform/bus"
+	"muster/platform/clickhouse"
 	"muster/projector/project"
 	"muster/schemas/readmodel"
 )
@@ -195,19 +198,16 @@ func (r *replay) copyNewerFromLive(ctx context.Context) error {
 }
 
 func (r *replay) columns(ctx context.Context, t readmodel.Rebuild) (names []string, err error) {
-	rows, err := r.deps.Conn.Query(ctx, t.ColumnsQuery())
+	err = clickhouse.ReadRows(ctx, r.deps.Conn, t.ColumnsQuery(), func(rows driver.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the columns of %s: %w", t.Table, err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("read the columns of %s: %w", t.Table, err)
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+	return names, nil
 }
 
 // compare checks that no identity of the live tables is missing or older in the shadow tables.

@@ -11,10 +11,10 @@ import (
 
 // Count is the size of a read model.
 type Count struct {
-	Table   string
+	Table   string `ch:"table"`
 	Rows    uint64 // newest versions that are not deleted
-	Parts   uint64 // parts on disk, of this node
-	Bytes   uint64 // their size on disk, compressed
+	Parts   uint64 `ch:"parts"` // on disk, of this node
+	Bytes   uint64 `ch:"bytes"` // their size on disk, compressed
 	Current int64  // newest version among its rows, microseconds since 0001-01-01; 0 when empty
 }
 
@@ -33,20 +33,13 @@ func SizeQuery() string {
 // Counts returns the counts of every read model, in the order of Tables. With an error it returns those that
 // succeeded.
 func Counts(ctx context.Context, conn driver.Conn) ([]Count, error) {
-	sizes := map[string]Count{}
-	rows, err := conn.Query(ctx, SizeQuery())
-	if err != nil {
-		return nil, fmt.Errorf("query sizes of read models: %w", err)
-	}
-	for rows.Next() {
-		var c Count
-		if err := rows.Scan(&c.Table, &c.Parts, &c.Bytes); err != nil {
-			return nil, fmt.Errorf("read sizes of read models: %w", err)
-		}
-		sizes[c.Table] = c
-	}
-	if err := rows.Close(); err != nil {
+	var parts []Count
+	if err := conn.Select(ctx, &parts, SizeQuery()); err != nil {
 		return nil, fmt.Errorf("read sizes of read models: %w", err)
+	}
+	sizes := map[string]Count{}
+	for _, c := range parts {
+		sizes[c.Table] = c
 	}
 	var out []Count
 	var errs []error

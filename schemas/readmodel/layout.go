@@ -18,27 +18,23 @@ var ErrNoTables = errors.New("the database has no read models: run muster migrat
 // it. It returns ErrNoTables if there are none, and an error if the layouts are mixed or differ from the
 // migrations: changing tables by a guessed layout is unsafe.
 func FindLayout(ctx context.Context, conn driver.Conn) (layout Layout, err error) {
-	rows, err := conn.Query(ctx, "SELECT name, engine, engine_full FROM system.tables WHERE database = "+
-		"currentDatabase() AND name IN ('"+
-		strings.Join(Tables(), "', '")+"') ORDER BY name")
+	var tables []struct {
+		Name   string `ch:"name"`
+		Engine string `ch:"engine"`
+		Full   string `ch:"engine_full"`
+	}
+	err = conn.Select(ctx, &tables, "SELECT name, engine, engine_full FROM system.tables WHERE database = "+
+		"currentDatabase() AND name IN ('"+strings.Join(Tables(), "', '")+"') ORDER BY name")
 	if err != nil {
 		return layout, fmt.Errorf("read the layout of the tables: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	var clusters []string
-	for rows.Next() {
-		var name, engine, full string
-		if err := rows.Scan(&name, &engine, &full); err != nil {
-			return layout, fmt.Errorf("read the layout of the tables: %w", err)
-		}
-		cluster, err := clusterOf(name, engine, full)
+	for _, t := range tables {
+		cluster, err := clusterOf(t.Name, t.Engine, t.Full)
 		if err != nil {
 			return layout, err
 		}
 		clusters = append(clusters, cluster)
-	}
-	if err := rows.Err(); err != nil {
-		return layout, fmt.Errorf("read the layout of the tables: %w", err)
 	}
 	slices.Sort(clusters)
 	clusters = slices.Compact(clusters)

@@ -66,16 +66,14 @@ const (
 
 // UsageSum is a month's usage of one organization, key and endpoint.
 type UsageSum struct {
-	Organization, Key, Endpoint string
+	Organization string `ch:"organization_id"`
+	Key          string `ch:"key_id"`
+	Endpoint     string `ch:"endpoint"`
 	// Calls is the number of answered calls.
-	Calls             uint64
-	Requests, Credits int64
-	LastAt            time.Time
-}
-
-// ScanDest returns the scan destinations in the order of OrganizationUsageQuery's columns.
-func (s *UsageSum) ScanDest() []any {
-	return []any{&s.Organization, &s.Key, &s.Endpoint, &s.Calls, &s.Requests, &s.Credits, &s.LastAt}
+	Calls    uint64    `ch:"calls"`
+	Requests int64     `ch:"requests"`
+	Credits  int64     `ch:"credits"`
+	LastAt   time.Time `ch:"last_at"`
 }
 
 // OrganizationUsageQuery returns the query for the usage of one organization in a period.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"muster/deploy/internal/instance"
+	"muster/platform/clickhouse"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
@@ -82,19 +83,13 @@ func examplesQuery(table, key, name, also string) string {
 }
 
 func names(ctx context.Context, conn driver.Conn, query string) (list []string, err error) {
-	rows, err := conn.Query(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	err = clickhouse.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&name)
 		list = append(list, name)
-	}
-	return list, rows.Err()
+		return err
+	})
+	return list, err
 }
 
 // askEnrich returns the number of websets that match a username on a platform.

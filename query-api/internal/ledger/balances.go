@@ -173,23 +173,19 @@ func (r Reader) rows(ctx context.Context, period string, tail map[string]event.U
 		options = append(options, clickhouse.WithExternalTable(table))
 		without = tailTable
 	}
-	rows, err := r.Conn.Query(clickhouse.Context(ctx, options...), readmodel.UsageBalancesQuery(without))
-	if err != nil {
-		return nil, fmt.Errorf("read ledger rows: %w", err)
-	}
 	balances := make(credits.Balances)
-	for rows.Next() {
+	ctx = clickhouse.Context(ctx, options...)
+	err := ch.ReadRows(ctx, r.Conn, readmodel.UsageBalancesQuery(without), func(rows driver.Rows) error {
 		var organization string
 		var l credits.Line
 		var calls uint64
-		if err := rows.Scan(&organization, &l.Key, &l.Endpoint, &calls, &l.Requests, &l.Credits); err != nil {
-			return nil, fmt.Errorf("read ledger rows: %w", err)
-		}
+		err := rows.Scan(&organization, &l.Key, &l.Endpoint, &calls, &l.Requests, &l.Credits)
 		l.Calls = int64(calls)
 		balances[organization] = append(balances[organization], l)
-	}
-	if err := rows.Close(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read ledger rows: %w", err)
 	}
-	return balances, rows.Err()
+	return balances, nil
 }

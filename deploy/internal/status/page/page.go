@@ -130,16 +130,16 @@ type Erasures struct {
 
 // Freshness is the age of the records of a kind.
 type Freshness struct {
-	Kind    string    `json:"kind"`
-	Records uint64    `json:"records"`
-	Oldest  time.Time `json:"oldest"`
-	Newest  time.Time `json:"newest"`
+	Kind    string    `ch:"kind" json:"kind"`
+	Records uint64    `ch:"records" json:"records"`
+	Oldest  time.Time `ch:"oldest" json:"oldest"`
+	Newest  time.Time `ch:"newest" json:"newest"`
 }
 
 // Deliveries counts the webhook deliveries of the last seven days with a status.
 type Deliveries struct {
-	Status string `json:"status"`
-	Count  uint64 `json:"count"`
+	Status string `ch:"status" json:"status"`
+	Count  uint64 `ch:"deliveries" json:"count"`
 }
 
 // Page serves the status page. It is safe for concurrent use.
@@ -259,42 +259,14 @@ func (p *Page) freshness(ctx context.Context, d *Document) error {
 	if err := p.src.ClickHouse.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
 		return err
 	}
-	rows, err := p.src.ClickHouse.Query(ctx,
+	return p.src.ClickHouse.Select(ctx, &d.Freshness,
 		"SELECT toString(kind) AS kind, sum(records) AS records, min(oldest) AS oldest, max(newest) AS newest FROM "+
 			readmodel.ViewsDatabase(database)+".freshness GROUP BY kind ORDER BY kind")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	var out []Freshness
-	for rows.Next() {
-		var f Freshness
-		if err := rows.Scan(&f.Kind, &f.Records, &f.Oldest, &f.Newest); err != nil {
-			return err
-		}
-		out = append(out, f)
-	}
-	d.Freshness = out
-	return rows.Err()
 }
 
 func (p *Page) deliveries(ctx context.Context, d *Document) error {
-	rows, err := p.src.ClickHouse.Query(ctx, `SELECT status, count() AS deliveries FROM (
+	return p.src.ClickHouse.Select(ctx, &d.Deliveries, `SELECT status, count() AS deliveries FROM (
 		SELECT argMax(toString(status), (at, attempt)) AS status FROM webhook_attempts FINAL
 		WHERE created_at >= now() - INTERVAL 7 DAY GROUP BY organization_id, delivery_id, created_at
 	) GROUP BY status ORDER BY status`)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	var out []Deliveries
-	for rows.Next() {
-		var one Deliveries
-		if err := rows.Scan(&one.Status, &one.Count); err != nil {
-			return err
-		}
-		out = append(out, one)
-	}
-	d.Deliveries = out
-	return rows.Err()
 }
