@@ -26,6 +26,16 @@ var (
 	skillsText string
 	//go:embed data/cities.txt
 	citiesText string
+	//go:embed data/states.txt
+	statesText string
+	//go:embed data/departments.txt
+	departmentsText string
+	//go:embed data/families.txt
+	familiesText string
+	//go:embed data/towns.txt
+	townsText string
+	//go:embed data/notnames.txt
+	notNamesText string
 )
 
 // Words holds the word lists. All keys are lower case.

