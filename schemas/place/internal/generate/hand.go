@@ -4,7 +4,7 @@ import "strings"
 
 // Tables by hand, one "place=name|name" a line. A place may have several lines.
 
-// betterCountries are countries that GeoNames has under a name that people do not use.
+// betterCountries are usual names of countries that GeoNames has under another name.
 const betterCountries = `
 NL=Netherlands
 AX=Åland Islands
@@ -313,8 +313,7 @@ en de fr es pt it nl sv da no nb fi is pl cs sk hu ro tr ru uk el ar he fa hi bn
 zh zh-Hant ca eu gl hr sr bg mk sq sl lt lv et ga cy mt ka hy az kk uz ur ne si sw af bs be mn km
 `
 
-// weakNames count only beside a country or state although the list of words lacks them, or although they are large
-// cities.
+// weakNames are accepted only with a country or state, although they are not in the list of words, or are large cities.
 const weakNames = `
 batman|van|mesa|man|tamale|aba|pest|serra|carrefour|warder|nada|victoria|gaia|terra|tierra|erde|terre|mundo|casa
 atlantis|gotham|eden|el dorado|eldorado|olympus|olimpo|zion|utopia|valhalla|asgard|babylon|sparta|narnia|hell
@@ -328,7 +327,7 @@ python|ruby|rust|go|swift|scala|julia|perl|cali|mass|orange county|island|island
 river|mountain|valley|forest|ocean|sea
 `
 
-// strongNames count by themselves although they are words.
+// strongNames are accepted alone although they are words.
 const strongNames = `
 bergen|bologna|florence|geneva|oxford|bristol|bordeaux|toledo|gent|limerick|york|trier|delft|rennes|rouen|modena
 brindisi|cremona|faro|saskatoon|kitchener|madison|anchorage|wellington|varna|derby|worcester|yonkers|cairns
