@@ -47,9 +47,9 @@ type Config struct {
 	Restart bool
 	// Republish republishes unchanged records too, but not stale ones.
 	Republish bool
-	// FullRecords publishes complete records even if only the version is new. A version bump is valid
-	// only next to content that was published with the same StateDir; set Whole if others may have
-	// published newer content without it.
+	// FullRecords publishes complete records even if only the version is new. A version bump is valid only next to
+	// content that was published with the same StateDir; set FullRecords if others may have published newer content
+	// without it.
 	FullRecords bool
 	// Remap also replaces records of the same version and different content, as produced by a
 	// changed mapping. The records carry a mapping revision greater than those of earlier runs.

@@ -145,7 +145,10 @@ func TestFiles_ExtractsRecords(t *testing.T) {
 # HELP muster_ingest_blank_lines_total Blank lines skipped.
 # TYPE muster_ingest_blank_lines_total counter
 muster_ingest_blank_lines_total 0
-# HELP muster_ingest_records_total Records by kind and outcome: read, extracted (from others, or by a mapping), published, seen (newer version, same content), unchanged, stale, conflicting (same version, different content), rejected; source objects: mapped, dropped; suppressed (of erased people).
+# HELP muster_ingest_records_total Records by kind and outcome: read, extracted (from others, or by `+
+		`a mapping), published, seen (newer version, same content), unchanged, stale, conflicting (same `+
+		`version, different content), rejected; source objects: mapped, dropped; suppressed (of erased `+
+		`people).
 # TYPE muster_ingest_records_total counter
 muster_ingest_records_total{kind="codehost-commit",outcome="published"} 2
 muster_ingest_records_total{kind="codehost-commit",outcome="extracted"} 2

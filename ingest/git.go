@@ -131,7 +131,7 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	return o, err
 }
 
-// unknownMode returns the flags to open Unknown with: exclusive creation, unless it is a pipe or a device.
+// unknownMode returns the flags to open UnknownAuthors with: exclusive creation, unless it is a pipe or a device.
 func (g GitConfig) unknownMode() (int, error) {
 	if _, err := os.Lstat(g.UnknownAuthors); err != nil {
 		return os.O_WRONLY | os.O_CREATE | os.O_EXCL, nil //nolint:nilerr // creating the file reports what is wrong
@@ -201,8 +201,8 @@ func openRepositories(ctx context.Context, deps Deps, dirs []string, options git
 type Unattributed struct {
 	Commits int64 `json:"commits"`
 	Authors int64 `json:"authors"`
-	// Noted reports whether some of these histories are recorded as read, so that only
-	// GitConfig.Full reads them again.
+	// Noted reports whether some of these histories are recorded as read, so that only GitConfig.FullHistory reads them
+	// again.
 	Noted bool `json:"noted,omitzero"`
 }
 
@@ -217,7 +217,7 @@ func (u Unattributed) String() string {
 		plural(u.Commits, "commit"), plural(u.Authors, "author"), full, full)
 }
 
-// report adds what could not be published to the summary, logs it, and writes the file Unknown.
+// report adds what could not be published to the summary, logs it, and writes the file UnknownAuthors.
 func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error {
 	unknown := make(map[string]*gitlog.Unknown)
 	var order, unowned []string

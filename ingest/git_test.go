@@ -144,8 +144,8 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
 	require.Equal(
 		t,
-		"1 commit of 1 author dropped, because no account is known; pass --full-history --make-accounts to keep them, or "+
-			"--full-history --authors FILE",
+		"1 commit of 1 author dropped, because no account is known; pass --full-history --make-accounts to keep them, "+
+			"or --full-history --authors FILE",
 		s.Unattributed.String(),
 	)
 	require.NotContains(t, log.String(), "stranger@")
@@ -204,7 +204,7 @@ func TestGit_PublishesOnlyNewHistory(t *testing.T) {
 	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second)
 	require.Len(t, s.Files, 2)
 
-	// FullHistory history: published records are not republished.
+	// Full history: published records are not republished.
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{FullHistory: true}, []string{r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts(s, record.KindCodehostCommit).Read)

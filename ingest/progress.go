@@ -21,8 +21,8 @@ type Snapshot struct {
 	// StoredBytes is the number of bytes read, before decompression, and StoredSize the total, or
 	// -1 if it is not known.
 	StoredBytes, StoredSize int64
-	// Read, Published, Known and Rejected count records; the last three include extracted records.
-	// Known records were published before: seen, unchanged or stale.
+	// Read, Published, AlreadyPublished and Rejected count records; the last three include extracted records.
+	// AlreadyPublished counts seen, unchanged and stale ones.
 	Read, Published, AlreadyPublished, Rejected int64
 	// ReadBefore is the part of Read that was read before the run was resumed.
 	ReadBefore int64

@@ -43,7 +43,7 @@ func serve(t *testing.T, cfg ingest.Config, deps ingest.Deps) *ingest.Service {
 	return s
 }
 
-// answer is the response to a push.
+// answer is a response to a push.
 type answer struct {
 	status       int
 	header       http.Header

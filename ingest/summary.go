@@ -102,7 +102,7 @@ type FileSummary struct {
 	Blank int64 `json:"blank"`
 	// Complete reports whether the input was read to its end and all of it is stored.
 	Complete bool `json:"complete"`
-	// Err is the reason why the read input.
+	// Err is the reason why the input was not read to its end.
 	Err error `json:"-"`
 }
 

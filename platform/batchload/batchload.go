@@ -13,10 +13,10 @@ import (
 // later retry may succeed.
 var ErrUnavailable = errors.New("read store is unavailable")
 
-// ErrClosed is the cause of errors of a closed gatherer.
+// ErrClosed is the cause of errors of a closed loader.
 var ErrClosed = errors.New("closed")
 
-// Config configures a gatherer. All fields but Linger, Permits and Observe are required.
+// Config configures a Loader. All fields but Linger, Permits and Observe are required.
 type Config[K comparable, V any] struct {
 	// Name appears in errors.
 	Name string
@@ -29,7 +29,7 @@ type Config[K comparable, V any] struct {
 	// Linger is how long a query waits for more keys if the previous one had several: callers that were answered
 	// together call again together, and without a delay the first of them would get a query of its own.
 	Linger time.Duration
-	// Permits, if set, is shared with other gatherers: a query holds one slot of it while it runs.
+	// Permits, if set, is shared with other loaders: a query holds one slot of it while it runs.
 	Permits chan struct{}
 	// Fetch reads keys, which are distinct. Keys without a value are absent from the result.
 	Fetch func(ctx context.Context, keys []K) (map[K]V, error)
@@ -45,7 +45,7 @@ type Config[K comparable, V any] struct {
 // Values are shared between callers and must not be modified.
 type Loader[K comparable, V any] struct {
 	cfg    Config[K, V]
-	base   context.Context // ends when the gatherer is closed
+	base   context.Context // ends when the loader is closed
 	cancel context.CancelCauseFunc
 	slots  sync.WaitGroup
 
@@ -77,7 +77,7 @@ type call[K comparable, V any] struct {
 	err     atomic.Pointer[error]
 	done    chan struct{}
 
-	// Guarded by the gatherer's mutex.
+	// Guarded by the loader's mutex.
 	gone    bool
 	batches []*batch[K, V]
 }
@@ -89,7 +89,7 @@ type batch[K comparable, V any] struct {
 	cancel  context.CancelFunc
 }
 
-// New returns a gatherer that runs until Close.
+// New returns a loader that runs until Close.
 func New[K comparable, V any](ctx context.Context, cfg Config[K, V]) *Loader[K, V] {
 	if cfg.Observe == nil {
 		cfg.Observe = func(int, time.Duration, error) {}

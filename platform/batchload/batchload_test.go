@@ -55,7 +55,7 @@ func (s *store) sent() [][]int {
 	return slices.Clone(s.queries)
 }
 
-func newTestGatherer(t *testing.T, s *store, change func(*Config[int, int])) *Loader[int, int] {
+func newTestLoader(t *testing.T, s *store, change func(*Config[int, int])) *Loader[int, int] {
 	cfg := Config[int, int]{Name: "numbers", MaxKeys: 256, InFlight: 2, Timeout: 10 * time.Second, Fetch: s.fetch}
 	if change != nil {
 		change(&cfg)
@@ -94,8 +94,8 @@ func held(s *store) (entered chan []int, release chan struct{}) {
 	return entered, release
 }
 
-func TestGatherer_ReturnsValuesInOrder(t *testing.T) {
-	g := newTestGatherer(t, &store{}, nil)
+func TestLoader_ReturnsValuesInOrder(t *testing.T) {
+	g := newTestLoader(t, &store{}, nil)
 	got, err := g.Get(t.Context(), []int{7, -1, 3, 7})
 	require.NoError(t, err)
 	require.Equal(t, []int{70, 0, 30, 70}, got)
@@ -104,10 +104,10 @@ func TestGatherer_ReturnsValuesInOrder(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestGatherer_BatchesKeysWhileQueriesRun(t *testing.T) {
+func TestLoader_BatchesKeysWhileQueriesRun(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys = 8 })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.MaxKeys = 8 })
 	var wg sync.WaitGroup
 	get := func(k int) {
 		wg.Go(func() {
@@ -136,10 +136,10 @@ func TestGatherer_BatchesKeysWhileQueriesRun(t *testing.T) {
 	require.LessOrEqual(t, s.most.Load(), int64(2))
 }
 
-func TestGatherer_ServesOldestFirst(t *testing.T) {
+func TestLoader_ServesOldestFirst(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys, c.InFlight = 4, 1 })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.MaxKeys, c.InFlight = 4, 1 })
 	var wg sync.WaitGroup
 	get := func(keys ...int) {
 		wg.Go(func() { _, err := g.Get(t.Context(), keys); require.NoError(t, err) })
@@ -155,10 +155,10 @@ func TestGatherer_ServesOldestFirst(t *testing.T) {
 	require.Equal(t, [][]int{{0}, {1, 2, 3, 4}, {5, 6, 7}}, s.sent())
 }
 
-func TestGatherer_CancelsQueriesWithoutCallers(t *testing.T) {
+func TestLoader_CancelsQueriesWithoutCallers(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
 	results := make(chan error, 3)
 	start := func(k int) context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -189,10 +189,10 @@ func TestGatherer_CancelsQueriesWithoutCallers(t *testing.T) {
 	require.Len(t, s.sent(), 2, "a canceled caller queries nothing")
 }
 
-func TestGatherer_KeepsQueriesOfRemainingCallers(t *testing.T) {
+func TestLoader_KeepsQueriesOfRemainingCallers(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
 	go func() { _, _ = g.Get(t.Context(), []int{0}) }()
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
@@ -216,7 +216,7 @@ func TestGatherer_KeepsQueriesOfRemainingCallers(t *testing.T) {
 	require.Equal(t, []int{20, 30}, <-remaining)
 }
 
-func TestGatherer_ReportsFailedQueriesAsUnavailable(t *testing.T) {
+func TestLoader_ReportsFailedQueriesAsUnavailable(t *testing.T) {
 	cause := errors.New("connection refused")
 	s := &store{enter: func(_ context.Context, keys []int) error {
 		switch keys[0] {
@@ -228,7 +228,7 @@ func TestGatherer_ReportsFailedQueriesAsUnavailable(t *testing.T) {
 		return nil
 	}}
 	var observed []error
-	g := newTestGatherer(t, s, func(c *Config[int, int]) {
+	g := newTestLoader(t, s, func(c *Config[int, int]) {
 		c.InFlight = 1
 		c.Observe = func(_ int, _ time.Duration, err error) { observed = append(observed, err) }
 	})
@@ -245,18 +245,18 @@ func TestGatherer_ReportsFailedQueriesAsUnavailable(t *testing.T) {
 	require.NoError(t, observed[2])
 }
 
-func TestGatherer_ReportsTimeoutAsUnavailable(t *testing.T) {
+func TestLoader_ReportsTimeoutAsUnavailable(t *testing.T) {
 	s := &store{enter: func(ctx context.Context, _ []int) error { <-ctx.Done(); return ctx.Err() }}
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.Timeout = time.Millisecond })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.Timeout = time.Millisecond })
 	_, err := g.Get(t.Context(), []int{1})
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestGatherer_CloseFailsWaitingCallers(t *testing.T) {
+func TestLoader_CloseFailsWaitingCallers(t *testing.T) {
 	s := &store{}
 	entered, _ := held(s)
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
 	results := make(chan error, 2)
 	for k := range 2 {
 		go func() { _, err := g.Get(t.Context(), []int{k}); results <- err }()
@@ -275,14 +275,14 @@ func TestGatherer_CloseFailsWaitingCallers(t *testing.T) {
 }
 
 // The load has lists, repeated keys, failures and canceled callers.
-func TestGatherer_ReturnsCorrectResultsUnderLoad(t *testing.T) {
+func TestLoader_ReturnsCorrectResultsUnderLoad(t *testing.T) {
 	s := &store{enter: func(_ context.Context, keys []int) error {
 		if slices.Contains(keys, 13) {
 			return errors.New("failed")
 		}
 		return nil
 	}}
-	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys, c.Linger = 16, 50*time.Microsecond })
+	g := newTestLoader(t, s, func(c *Config[int, int]) { c.MaxKeys, c.Linger = 16, 50*time.Microsecond })
 	var wg sync.WaitGroup
 	for w := range 32 {
 		wg.Go(func() {
@@ -325,7 +325,7 @@ func TestGatherer_ReturnsCorrectResultsUnderLoad(t *testing.T) {
 	require.Zero(t, g.running)
 }
 
-func BenchmarkGatherer(b *testing.B) {
+func BenchmarkLoader(b *testing.B) {
 	for _, callers := range []int{1, 32, 256} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			s := &store{}

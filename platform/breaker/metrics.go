@@ -5,13 +5,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// metrics collects the state of a set on each scrape:
-//
-//	muster_breakers{set,state}                   breakers in each state
-//	muster_breaker_state{set,key}                0 closed, 1 half-open, 2 open; only with KeyMetrics
-//	muster_breaker_transitions_total{set,to}     state changes
-//	muster_breaker_rejections_total{set}            calls rejected by an open or half-open breaker
-//	muster_breaker_evicted_total{set,state}      breakers evicted to limit the size of the set
+// metrics collects the state of a set on each scrape.
 type metrics struct {
 	set         *Set
 	count       *prometheus.Desc
@@ -34,7 +28,7 @@ func newMetrics(s *Set) *metrics {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_breaker_rejections_total",
 			Help: "Calls that a circuit breaker rejected.", ConstLabels: labels}),
 		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_breaker_evicted_total",
-			Help: "Circuit breakers forgotten to keep their number bounded.", ConstLabels: labels}, []string{"state"}),
+			Help: "Circuit breakers evicted to limit their number.", ConstLabels: labels}, []string{"state"}),
 	}
 }
 

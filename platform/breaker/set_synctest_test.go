@@ -231,7 +231,7 @@ func TestSet_ExportsMetrics(t *testing.T) {
 	require.NoError(t, s.Do(t.Context(), "y", succeed))
 	require.NoError(t, s.Do(t.Context(), "z", succeed))
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP muster_breaker_evicted_total Circuit breakers forgotten to keep their number bounded.
+# HELP muster_breaker_evicted_total Circuit breakers evicted to limit their number.
 # TYPE muster_breaker_evicted_total counter
 muster_breaker_evicted_total{set="providers",state="closed"} 1
 # HELP muster_breaker_rejections_total Calls that a circuit breaker rejected.

@@ -127,7 +127,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		b.gate.shut()
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.closeListener(), unlockDir(lock))
 	}
-	// The check of the log leaves as much garbage as the log is large.
+	// Checking the log allocates as much as the log's size.
 	debug.FreeOSMemory()
 	b.gate.open()
 	// A failed broker disconnects its clients without waiting for its owner to close it.

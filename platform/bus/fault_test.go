@@ -507,7 +507,7 @@ func TestLag_WaitsForUnavailableCoordinator(t *testing.T) {
 	}
 }
 
-func TestConsumer_AwayIsZeroOnlyForMembers(t *testing.T) {
+func TestConsumer_NotInGroupForIsZeroOnlyForMembers(t *testing.T) {
 	b, cfg := startOwn(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	start := func() *bus.BatchConsumer {

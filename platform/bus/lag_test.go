@@ -89,7 +89,7 @@ func TestEndOffsets_RequestsEachTopicOnce(t *testing.T) {
 	require.Equal(t, []string{one, other, one}, topics, "the argument is unchanged")
 }
 
-func TestEndOffsets_AsksEachLeader(t *testing.T) {
+func TestEndOffsets_RequestsEachLeader(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(12, "t"))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)

@@ -58,11 +58,11 @@ func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
 			"Batches not committed because their partitions were revoked; they are delivered again.", g),
 		skipped: counter("records_lost_total", "Offsets that retention removed before they were handled, "+
 			"or of record batches that cannot be read. "+
-			"Anything but zero is data loss; some may be counted again after a restart.", gtp),
+			"More than zero means data loss; some may be counted again after a restart.", gtp),
 		lag: gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
 		lagSeconds: gauge("lag_seconds",
-			"Age of the oldest record that is not handled, to the fetch it came in; 0 when there is none."),
-		lastHandled: gauge("last_record_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
+			"Age of the oldest record that is fetched and not handled; 0 without one."),
+		lastHandled: gauge("last_record_timestamp_seconds", "Unix time of the last handled record."),
 	}
 	if reg == nil {
 		return m, nil

@@ -224,7 +224,7 @@ func checkUsable(meta map[string]kafka.Topic, names []string) error {
 		t, ok := meta[n]
 		if !ok {
 			return fmt.Errorf(
-				"there is no topic %s (`muster migrate` creates it): %w",
+				"topic %s does not exist (`muster migrate` creates it): %w",
 				n,
 				kafka.UnknownTopicOrPartition,
 			)

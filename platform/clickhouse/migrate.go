@@ -192,7 +192,8 @@ func (cfg MigrateConfig) apply(ctx context.Context, conn driver.Conn, m Migratio
 			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(m.Statements), err)
 		}
 	}
-	const query = "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) VALUES (?, ?, ?, ?, now64(3))"
+	const query = "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) " +
+		"VALUES (?, ?, ?, ?, now64(3))"
 	if err := conn.Exec(ctx, query, m.Number, m.Name, m.Owner, m.Checksum); err != nil {
 		return fmt.Errorf("record migration %v: %w", m, err)
 	}

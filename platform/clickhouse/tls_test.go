@@ -96,7 +96,7 @@ func TestOpen_SendsAClientCertificateOverTheNativeProtocol(t *testing.T) {
 	require.NoError(t, err)
 	cfg.ReadyTimeout = -1
 	_, err = clickhouse.Open(t.Context(), cfg)
-	require.Error(t, err, "the server closes the connection without an answer")
+	require.Error(t, err, "the server closes the connection without a response")
 	require.Equal(t, "muster", <-seen)
 }
 

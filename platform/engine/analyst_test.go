@@ -143,7 +143,8 @@ func TestAnalyst_CannotWriteOrReachFilesHostsAndPrograms(t *testing.T) {
 		"WITH 1 AS x INSERT INTO t SELECT x", "CREATE TABLE u (a UInt8) ENGINE = Memory",
 		"CREATE TEMPORARY TABLE u (a UInt8)", "CREATE DATABASE d",
 		"CREATE VIEW v AS SELECT 1",
-		"CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(FILE(path '{secret}' format 'CSV')) LAYOUT(FLAT()) LIFETIME(0)",
+		"CREATE DICTIONARY d (a UInt64) PRIMARY KEY a SOURCE(FILE(path '{secret}' format 'CSV')) " +
+			"LAYOUT(FLAT()) LIFETIME(0)",
 		"DROP TABLE t", "TRUNCATE TABLE t", "ALTER TABLE t DELETE WHERE 1", "DELETE FROM t WHERE 1",
 		"UPDATE t SET a = 1 WHERE 1", "RENAME TABLE t TO u", "OPTIMIZE TABLE t FINAL",
 		"ATTACH TABLE t", "ATTACH TABLE u FROM '{dir}' (a UInt8) ENGINE = MergeTree ORDER BY a", "DETACH TABLE t",

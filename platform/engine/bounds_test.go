@@ -105,7 +105,7 @@ func TestAnalyst_SlotIsReleasedAfterTimeout(t *testing.T) {
 	require.NoError(t, half.SetReadDeadline(time.Now().Add(time.Minute)))
 	answer := make([]byte, len("HTTP/1.1 500"))
 	_, err = io.ReadFull(half, answer)
-	require.NoError(t, err, "half a statement is held as long as its client likes")
+	require.NoError(t, err, "half a statement holds its slot without limit")
 	require.NotEqual(t, "HTTP/1.1 200", string(answer))
 	waitFor(t, func() bool { status, _ := one(); return status == http.StatusOK })
 
@@ -126,7 +126,7 @@ func TestAnalyst_SlotIsReleasedAfterTimeout(t *testing.T) {
 			strings.Contains(body, "Too many simultaneous queries of analysts")
 	}
 	held := false
-	for i := 0; !held && i < 100; i++ { // a query may be faster, and a busy machine slower than the place is held
+	for i := 0; !held && i < 100; i++ { // a query may be faster, and a busy machine slower than the timeout of the slot
 		held = hold()
 	}
 	require.True(t, held)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBundledLibrary_IsFoundBesideTheProgram(t *testing.T) {
+func TestBundledLibrary_IsFoundNextToTheProgram(t *testing.T) {
 	p := pin{platform: "linux/amd64", version: "1.2.3"}
 	for _, place := range []string{"bin/libchdb", "lib/muster/libchdb"} {
 		root := t.TempDir()

@@ -208,7 +208,7 @@ func TestClient_ReadsDynamicTypes(t *testing.T) {
 				z string
 			)
 			require.NoError(t, rows.Scan(&a, &v, &d, &p, &z))
-			require.Equal(t, "end", z, "the columns after them are read at the right place")
+			require.Equal(t, "end", z, "the columns after them are read at the right offset")
 			n++
 		}
 		require.NoError(t, rows.Err())

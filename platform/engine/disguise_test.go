@@ -109,7 +109,8 @@ var disguised = []string{
 	"DESCRIBE TABLE default.`{secret}`", "SHOW CREATE TABLE default.`{secret}`", "CHECK TABLE default.`{secret}`",
 	"SELECT * FROM (SELECT number FROM system.numbers LIMIT 3 SETTINGS additional_table_filters = {'system.numbers': " +
 		"'throwIf(1, file(''{secret}''))'})",
-	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = 'throwIf(1, file(''{secret}''))')",
+	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = " +
+		"'throwIf(1, file(''{secret}''))')",
 	"SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)",
 	"SELECT (SELECT 1 SETTINGS param_x = 1)",
 	// other positions in a query
@@ -179,7 +180,8 @@ func TestAnalyst_NormalFormGivesSameResult(t *testing.T) {
 		"SELECT d.x, d[1].1, m['k'], d.y FROM t ORDER BY a",
 		"SELECT 1::UInt8, '1'::Nullable(UInt8), CAST(1 AS String), DATE '2020-01-01', INTERVAL 1 DAY + " +
 			"toDate('2020-01-01'), 1e10, 0x10, 1_000, .5, NULL, true",
-		"SELECT count(), sum(a) FILTER (WHERE a > 1), quantiles(0.5, 0.9)(a), uniqIf(a, a > 1), groupArrayIf(2)(a, 1) FROM t",
+		"SELECT count(), sum(a) FILTER (WHERE a > 1), quantiles(0.5, 0.9)(a), uniqIf(a, a > 1), " +
+			"groupArrayIf(2)(a, 1) FROM t",
 		"SELECT a % 2 AS k, count() FROM t GROUP BY k WITH TOTALS ORDER BY k",
 		"SELECT a, row_number() OVER (PARTITION BY a % 2 ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT " +
 			"ROW) FROM t ORDER BY a",
@@ -288,7 +290,7 @@ func TestAllowedFunctions_ExistAndReachNothing(t *testing.T) {
 	aliases := must(t, "SELECT name FROM system.functions WHERE alias_to != '' AND has({l:Array(String)}, name) "+
 		"AND NOT arrayExists(x -> lower(x) = lower(alias_to), {l:Array(String)})",
 		"param_l", "['"+strings.Join(harmless, "','")+"']")
-	require.Empty(t, aliases, "aliases of functions that are not harmless")
+	require.Empty(t, aliases, "aliases of functions that are not allowed")
 	for _, name := range []string{
 		"file", "arrayReduce", "arrayReduceInRanges", "initializeAggregation", "structureToProtobufSchema",
 		"hasColumnInTable", "aiGenerate", "AIGenerate", "catboostEvaluate", "sleep", "getServerSetting",

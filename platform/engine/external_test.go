@@ -49,7 +49,7 @@ func TestExternalTables_EndWithRequest(t *testing.T) {
 		map[string]string{"ext": strings.Repeat("1\n", 100_000)})
 	c.user = "-"
 	r = c.do(t)
-	require.Equal(t, "100000\n", r.body, "an analyst may bring tables along")
+	require.Equal(t, "100000\n", r.body, "an analyst may send tables")
 	require.Equal(t, 404, post(t, "SELECT * FROM ext").status, "an external table leaked")
 
 	// A table that could not be filled is dropped from its session, and does not replace the session's own table.

@@ -217,7 +217,7 @@ func TestQuery_ErrorsHaveStatusAndCode(t *testing.T) {
 func TestQuery_ExceptionInMidStreamAbortsConnection(t *testing.T) {
 	r := post(t, "SELECT throwIf(number = 9000000) FROM numbers(10000000)")
 	require.Equal(t, http.StatusOK, r.status)
-	require.Error(t, r.err, "a result that breaks off must not look whole")
+	require.Error(t, r.err, "a truncated result must not look complete")
 	tag := r.header.Get("X-ClickHouse-Exception-Tag")
 	require.Len(t, tag, 16)
 	require.Contains(t, r.body, "\r\n__exception__\r\n"+tag+"\r\nCode: 395. DB::Exception: ")
@@ -264,7 +264,7 @@ func TestAuthentication_ChecksCredentials(t *testing.T) {
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
 		resp.Body.Close()
-		require.Equal(t, 403, resp.StatusCode, "a foreign name without a password is DNS rebinding")
+		require.Equal(t, 403, resp.StatusCode, "another host name without a password may be DNS rebinding")
 	}
 }
 
@@ -274,13 +274,13 @@ func TestHTTP_RejectsPagesOfOtherOrigins(t *testing.T) {
 		header, value, password, query string
 		want                           int
 	}{
-		"a program":                    {"Accept", "*/*", "", "", 200},
-		"typed into the address bar":   {"Sec-Fetch-Site", "none", "", "", 200},
-		"a script's source":            {"Sec-Fetch-Site", "cross-site", "", "", 403},
-		"a source that names a user":   {"Sec-Fetch-Site", "cross-site", "", "&user=default", 403},
-		"a page of another port":       {"Sec-Fetch-Site", "same-site", "", "", 403},
-		"a call of an older browser's": {"Origin", "http://evil.example", "", "", 403},
-		"with credentials":             {"Sec-Fetch-Site", "cross-site", enginetest.Password, "", 200},
+		"a program":                     {"Accept", "*/*", "", "", 200},
+		"typed into the address bar":    {"Sec-Fetch-Site", "none", "", "", 200},
+		"a script's source":             {"Sec-Fetch-Site", "cross-site", "", "", 403},
+		"a source that names a user":    {"Sec-Fetch-Site", "cross-site", "", "&user=default", 403},
+		"a page of another port":        {"Sec-Fetch-Site", "same-site", "", "", 403},
+		"a request of an older browser": {"Origin", "http://evil.example", "", "", 403},
+		"with credentials":              {"Sec-Fetch-Site", "cross-site", enginetest.Password, "", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,

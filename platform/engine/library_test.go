@@ -80,7 +80,7 @@ func TestFetchLibrary_UnpacksPackage(t *testing.T) {
 	require.Equal(t, []string{"download", "unpack"}, stages)
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing temporary stays")
+	require.Len(t, entries, 1, "no temporary files remain")
 }
 
 func TestFetchLibrary_ExplainsFailures(t *testing.T) {

@@ -107,7 +107,7 @@ func TestAnalyst_SlowReaderReleasesSlotAfterTimeout(t *testing.T) {
 			text)
 		require.NoError(t, err)
 		begun := make([]byte, len("HTTP/1.1 200 OK"))
-		_, err = io.ReadFull(conn, begun) // the place is taken
+		_, err = io.ReadFull(conn, begun) // the slot is taken
 		require.NoError(t, err)
 		require.Equal(t, "HTTP/1.1 200 OK", string(begun))
 		readers.Go(func() { // until the engine ends it
@@ -134,7 +134,7 @@ func TestAnalyst_SlowReaderReleasesSlotAfterTimeout(t *testing.T) {
 		read("TabSeparated", 3_000_000) // which is sent part by part
 	}
 	one()
-	require.Zero(t, ended.Load(), "a place was free only when a reader had lost its own")
+	require.Zero(t, ended.Load(), "a slot is free only after a reader has lost its own")
 	read("JSON", 300_000) // which is sent as one, and is more than the sockets hold
 	one()
 	require.Less(t, time.Since(begin), time.Minute)

@@ -86,11 +86,12 @@ func TestAnalyst_WithoutPasswordSeesOnlyItsDatabases(t *testing.T) {
 		"SHOW DATABASES":              "more_views\nviews\n",
 		"SELECT secrets.name FROM people AS secretz, (SELECT 'x' AS name) AS secrets": "",
 		"WITH secrets AS (SELECT 1 AS a) SELECT a FROM secrets":                       "1\n",
-		"SELECT database, name FROM system.tables ORDER BY ALL":                       "more_views\tcounts\nviews\tpeople\n",
-		"SELECT t.name FROM system.tables AS t WHERE t.database = 'views'":            "people\n",
-		"SELECT tables.name FROM system.tables WHERE tables.database = 'views'":       "people\n",
-		"SELECT system.tables.name FROM system.tables WHERE database = 'views'":       "people\n",
-		"SELECT DISTINCT database FROM system.columns ORDER BY 1":                     "more_views\nviews\n",
+		"SELECT database, name FROM system.tables ORDER BY ALL": "more_views\tcounts\n" +
+			"views\tpeople\n",
+		"SELECT t.name FROM system.tables AS t WHERE t.database = 'views'":      "people\n",
+		"SELECT tables.name FROM system.tables WHERE tables.database = 'views'": "people\n",
+		"SELECT system.tables.name FROM system.tables WHERE database = 'views'": "people\n",
+		"SELECT DISTINCT database FROM system.columns ORDER BY 1":               "more_views\nviews\n",
 		"SELECT `system`.`columns`.table FROM `system`.`columns` WHERE name " +
 			"= 'people'": "counts\n",
 		"SELECT name FROM system.databases ORDER BY name": "more_views\nviews\n",

@@ -1,8 +1,8 @@
 // Package freeport finds addresses for servers that tests start, stop and start again.
 //
 // Outgoing connections use the ports that the system chooses (port 0): while a server is down, any connection may take
-// its port. The ports found here are below that range, free when found, and drawn at random, so that
-// tests that run side by side seldom draw the same.
+// its port. The ports found here are below that range, free when found, and drawn at random, so that concurrent tests
+// rarely get the same ones.
 package freeport
 
 import (

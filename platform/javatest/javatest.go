@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// Dir returns a directory in the user's cache that fill has filled, once for each content of parts. A directory is
-// not created if fill fails; several processes may call Folder at the same time.
+// Dir returns a directory in the user's cache that fill has filled, once for each content of parts. A directory is not
+// created if fill fails; several processes may call Dir concurrently.
 func Dir(name string, parts [][]byte, fill func(dir string) error) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

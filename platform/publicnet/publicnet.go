@@ -1,7 +1,7 @@
 // Package publicnet distinguishes addresses of the public internet from those of this host and the networks around it.
 //
 // The special-purpose ranges of IANA (private, loopback, link-local, carrier NAT, translated and embedded IPv4
-// addresses) are rejected, and so are the addresses at which cloud providers serve metadata and credentials to their
+// addresses) are rejected, as are the addresses at which cloud providers serve metadata and credentials to their
 // machines.
 package publicnet
 

@@ -10,8 +10,8 @@ import (
 	"muster/schemas/analysis"
 )
 
-// The expectations are what Lucene 9.12's standard analyzer answered; the search suite asks it again for random texts.
-func TestAnalyse(t *testing.T) {
+// Expected tokens are those of Lucene 9.12's standard analyzer; the search suite compares random texts with it.
+func TestAnalyze_EqualsLucene(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",
 		"  \t\n--- !? __ ":        "",
@@ -56,12 +56,12 @@ func TestAnalyse(t *testing.T) {
 	}
 }
 
-func TestAnalyseCutsLongTokens(t *testing.T) {
+func TestAnalyze_CutsLongTokens(t *testing.T) {
 	for in, want := range map[string][]int{
 		strings.Repeat("a", 255): {255},
 		strings.Repeat("a", 256): {255, 1},
 		strings.Repeat("é", 700): {255, 255, 190},
-		// the dot is last in the buffer: no word goes on
+		// the dot is last in the buffer: the word ends
 		strings.Repeat("a", 254) + "." + strings.Repeat("b", 9): {254, 9},
 		strings.Repeat("ก", 300):                                {255, 45},
 		strings.Repeat("𝒳", 200):                                {254, 146}, // surrogate pairs stay whole
@@ -76,7 +76,7 @@ func TestAnalyseCutsLongTokens(t *testing.T) {
 	}
 }
 
-func TestAnalyseValues(t *testing.T) {
+func TestAnalyzeValues_AddsGaps(t *testing.T) {
 	got := analysis.AnalyzeValues(nil, []string{"a b", "", "!", "c"})
 	require.Equal(
 		t,
@@ -85,7 +85,7 @@ func TestAnalyseValues(t *testing.T) {
 	)
 }
 
-func TestNamed(t *testing.T) {
+func TestNamed_EqualsElasticsearch(t *testing.T) {
 	in := "The Café No.5\u00a0is a-B"
 	for name, want := range map[string][]analysis.Token{
 		"simple":     {{"the", 0}, {"café", 1}, {"no", 2}, {"is", 3}, {"a", 4}, {"b", 5}},
@@ -108,7 +108,7 @@ func TestNamed(t *testing.T) {
 	require.Len(t, a(nil, strings.Repeat("x", 256)), 2)
 }
 
-func FuzzAnalyse(f *testing.F) {
+func FuzzAnalyze(f *testing.F) {
 	for _, s := range []string{"", "a b", "C++ ๛ก็็", "👩‍💻\u200d", "\xff\xfea", strings.Repeat("‿́", 40),
 		strings.Repeat("a.", 200)} {
 		f.Add(s)
@@ -128,7 +128,7 @@ func FuzzAnalyse(f *testing.F) {
 	})
 }
 
-func BenchmarkAnalyse(b *testing.B) {
+func BenchmarkAnalyze(b *testing.B) {
 	for name, s := range map[string]string{
 		"headline": "Senior Software Engineer at Northwind Logistics | Kubernetes, Go, C++ and PostgreSQL",
 		"lower":    "senior software engineer at northwind logistics kubernetes go and postgresql again",

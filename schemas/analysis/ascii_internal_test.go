@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestASCII compares the short way with the general one, for texts of the
-// characters that matter to word boundaries.
-func TestASCII(t *testing.T) {
+// Texts consist of characters that affect word boundaries.
+func TestASCII_EqualsGeneral(t *testing.T) {
 	const alphabet = "abz019__..''::,,;;--  \"\r\n\t@/\x00\x7f"
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {

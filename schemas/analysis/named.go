@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Analyzer appends the tokens of a text to dst, as [Analyse] does.
+// Analyzer appends the tokens of a text to dst, as [Analyze] does.
 type Analyzer func(dst []Token, s string) []Token
 
 // UnknownAnalyzerError means that a name is not one of [Names].

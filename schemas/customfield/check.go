@@ -21,7 +21,7 @@ func (t *Type) Check(value jsontext.Value) error {
 		return err
 	}
 	if len(t.Enum) > 0 && !slices.ContainsFunc(t.Enum, func(e jsontext.Value) bool { return equal(e, value) }) {
-		return errors.New("is not one of the enumeration")
+		return errors.New("is not in the enumeration")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (t *Type) properties(value jsontext.Value) error {
 	for _, m := range members {
 		i := slices.IndexFunc(t.Properties, func(f Field) bool { return f.Name == m.name })
 		if i < 0 {
-			return errors.New("has a property that the schema does not have")
+			return errors.New("has a property that is not in the schema")
 		}
 		f := t.Properties[i]
 		if m.value.Kind() == 'n' && !f.Required {
@@ -93,7 +93,7 @@ func (t *Type) properties(value jsontext.Value) error {
 	}
 	for _, f := range t.Properties {
 		if f.Required && !seen[f.Name] {
-			return fmt.Errorf("lacks the property %s", shorten(f.Name))
+			return fmt.Errorf("is missing the property %s", shorten(f.Name))
 		}
 	}
 	return nil

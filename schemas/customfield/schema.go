@@ -90,7 +90,7 @@ func Parse(name string, raw jsontext.Value) (Schema, error) {
 		return nil, err
 	}
 	if len(members) > MaxFields {
-		return nil, &Error{Path: name, Reason: fmt.Sprintf("has %d keys: ask for at most %d", len(members), MaxFields)}
+		return nil, &Error{Path: name, Reason: fmt.Sprintf("has %d keys: request at most %d", len(members), MaxFields)}
 	}
 	return p.fields(name, members, 1)
 }
@@ -164,11 +164,11 @@ func typeMembers() []string {
 
 func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error) {
 	if p.types++; p.types > MaxTypes {
-		return nil, &Error{Path: path, Reason: fmt.Sprintf("is one type too many: the schema may have %d of all levels",
+		return nil, &Error{Path: path, Reason: fmt.Sprintf("exceeds the limit of %d types per schema",
 			MaxTypes)}
 	}
 	if depth > MaxDepth {
-		return nil, &Error{Path: path, Reason: fmt.Sprintf("is nested too deep: %d levels are allowed", MaxDepth)}
+		return nil, &Error{Path: path, Reason: fmt.Sprintf("is nested too deeply: the limit is %d levels", MaxDepth)}
 	}
 	members, err := object(path, raw)
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error
 	given := make(map[string]jsontext.Value, len(members))
 	for _, m := range members {
 		if !slices.Contains(typeMembers(), m.name) {
-			return nil, &Error{Path: path, Reason: "has an unknown member", Unknown: m.name, Known: typeMembers()}
+			return nil, &Error{Path: path, Reason: "has an unknown field", Unknown: m.name, Known: typeMembers()}
 		}
 		if m.value.Kind() != 'n' {
 			given[m.name] = m.value
@@ -208,7 +208,7 @@ func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error
 		{"required", Object}} {
 		if _, ok := given[only.member]; ok && t.Kind != only.kind {
 			return nil, &Error{Path: path + "." + only.member,
-				Reason: fmt.Sprintf("belongs to the type %s, and the type here is %s", only.kind, t.Kind)}
+				Reason: fmt.Sprintf("applies to type %s, but the type here is %s", only.kind, t.Kind)}
 		}
 	}
 	return t, p.parts(path, t, given, depth)
@@ -233,13 +233,13 @@ func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, de
 	if v, ok := given["required"]; ok {
 		var names []string
 		if json.Unmarshal(v, &names) != nil {
-			return &Error{Path: path + ".required", Reason: "must be a list of names of properties"}
+			return &Error{Path: path + ".required", Reason: "must be an array of property names"}
 		}
 		for _, name := range names {
 			i := slices.IndexFunc(t.Properties, func(f Field) bool { return f.Name == name })
 			if i < 0 {
 				return &Error{Path: path + ".required",
-					Reason: fmt.Sprintf("names %q, which is not among the properties", shorten(name))}
+					Reason: fmt.Sprintf("lists %q, which is not a property", shorten(name))}
 			}
 			t.Properties[i].Required = true
 		}
@@ -256,7 +256,7 @@ func (p *parser) parts(path string, t *Type, given map[string]jsontext.Value, de
 	}
 	var values []jsontext.Value
 	if json.Unmarshal(v, &values) != nil || len(values) == 0 {
-		return &Error{Path: path + ".enum", Reason: "must be a list of at least one value"}
+		return &Error{Path: path + ".enum", Reason: "must be a non-empty array"}
 	}
 	if len(values) > MaxEnum {
 		return &Error{Path: path + ".enum", Reason: fmt.Sprintf("has %d values: at most %d are allowed", len(values),

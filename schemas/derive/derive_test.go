@@ -22,13 +22,13 @@ func TestNames_PartsThatTheRecordHasStay(t *testing.T) {
 		{"family name first in Han", "太郎", "", "山田", "", "太郎", "山田", "山田太郎", FullName},
 		{"no full name from one part", "Bruna", "", "", "", "Bruna", "", "", 0},
 		{"all given", "A", "", "B", "C D", "A", "B", "C D", 0},
-		{"last name behind the first", "Ada Maria", "", "", "Ada Maria Quell", "Ada Maria", "Quell",
+		{"last name after the first", "Ada Maria", "", "", "Ada Maria Quell", "Ada Maria", "Quell",
 			"Ada Maria Quell", LastName},
 		{"first name before the last", "", "", "Quell", "Ada Maria Quell", "Ada", "Quell", "Ada Maria Quell",
 			FirstName},
 		{"another first name", "Bob", "", "", "Ada Quell", "Bob", "", "Ada Quell", 0},
 		{"a mononym given", "Plato", "", "", "Plato", "Plato", "", "Plato", 0},
-		{"two family names behind the middle name", "", "Carlos", "", "Juan Carlos García Márquez", "Juan",
+		{"two family names after the middle name", "", "Carlos", "", "Juan Carlos García Márquez", "Juan",
 			"García Márquez", "Juan Carlos García Márquez", FirstName | LastName},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,12 +56,12 @@ func TestNetworkPerson_CurrentPositionIsTheOngoingEntryThatBeganLast(t *testing.
 			Summary: "Board member", Start: "2015-01", Current: &yes, Company: board.Company}},
 		{"none ongoing", nil, []record.Position{{Title: "Cook", Start: "2010", End: "2012"}, {Title: "Chef",
 			Current: &no}}, nil},
-		{"an undated one is older", nil, []record.Position{{Title: "Helper"}, board},
+		{"undated entries are older", nil, []record.Position{{Title: "Helper"}, board},
 			&record.Position{Title: "Board member", Summary: "Board member", Start: "2015-01", Current: &yes,
 				Company: board.Company}},
 		{"current in spite of an end", nil, []record.Position{{Title: "Cook", Start: "2010", End: "2012",
 			Current: &yes}}, &record.Position{Title: "Cook", Summary: "Cook", Start: "2010", Current: &yes}},
-		{"an entry that says nothing", nil, []record.Position{{Start: "2024"},
+		{"an entry without data", nil, []record.Position{{Start: "2024"},
 			{Location: &record.Location{City: "Oslo"}}}, nil},
 		{"given", &record.Position{Summary: "As given"}, []record.Position{head},
 			&record.Position{Summary: "As given"}},
@@ -97,7 +97,7 @@ func TestNetworkPerson_DerivesWhatIsMissing(t *testing.T) {
 	require.Equal(t, &record.Location{City: "Braga", Country: "Portugal"}, in.Location, "the record does not change")
 
 	again, none := New(identity.Default()).NetworkPerson(&out)
-	require.Zero(t, none, "everything is there")
+	require.Zero(t, none, "complete")
 	require.Equal(t, out, again)
 }
 

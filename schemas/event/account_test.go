@@ -22,7 +22,7 @@ func account(t *testing.T) (event.Organization, event.Key) {
 			CreatedAt: at}
 }
 
-func TestAccountEventsRoundTrip(t *testing.T) {
+func TestDecodeAccount_ReturnsEncodedEvents(t *testing.T) {
 	organization, key := account(t)
 	raw, err := json.Marshal(organization)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestDecodeAccount_RejectsInvalid(t *testing.T) {
 	require.NoError(t, key.Validate())
 }
 
-func TestKeyValidity(t *testing.T) {
+func TestKey_IsValidUntilExpiryOrRevocation(t *testing.T) {
 	_, key := account(t)
 	now := key.CreatedAt.Add(time.Hour)
 	require.True(t, key.ValidAt(now))

@@ -15,8 +15,8 @@ import (
 	"muster/schemas/event"
 )
 
-// The checksum in it was computed by another implementation (Python's zlib).
-func TestAPIKeyForm(t *testing.T) {
+// Its checksum was computed by another implementation (Python's zlib).
+func TestParseAPIKey_AcceptsKnownKey(t *testing.T) {
 	key, err := event.GenerateAPIKey(bytes.NewReader(make([]byte, 100)))
 	require.NoError(t, err)
 	require.Equal(t, "mk_live_00000000_"+strings.Repeat("0", 32)+"24KEVz", key.Reveal())
@@ -31,7 +31,7 @@ func TestAPIKeyForm(t *testing.T) {
 	require.Equal(t, key, parsed)
 }
 
-func TestAPIKeysDoNotRepeatNorLeak(t *testing.T) {
+func TestAPIKey_IsUniqueAndRedacted(t *testing.T) {
 	seen := map[string]bool{}
 	counts := map[rune]int{}
 	for range 2000 {
@@ -54,10 +54,10 @@ func TestAPIKeysDoNotRepeatNorLeak(t *testing.T) {
 	}
 }
 
-func TestGenerateAPIKeyWithoutRandomness(t *testing.T) {
+func TestGenerateAPIKey_FailsWithoutRandomness(t *testing.T) {
 	_, err := event.GenerateAPIKey(bytes.NewReader([]byte("short")))
 	require.Error(t, err)
-	// 248 and more would be biased and are drawn again.
+	// 248 and more would be biased and are skipped.
 	key, err := event.GenerateAPIKey(bytes.NewReader(append(bytes.Repeat([]byte{255}, 40),
 		bytes.Repeat([]byte{61}, 40)...)))
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestParseAPIKey_RejectsInvalid(t *testing.T) {
 		_, err := event.ParseAPIKey(bad)
 		require.ErrorIs(t, err, event.ErrKeyForm, bad)
 	}
-	// Every single mistyped character and every swap of neighbours is noticed.
+	// Every mistyped character and every swap of adjacent characters is detected.
 	for i := len("mk_live_"); i < len(good); i++ {
 		if good[i] == '_' {
 			continue

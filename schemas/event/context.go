@@ -57,7 +57,7 @@ func CheckPerson(person jsontext.Value) error {
 		}
 		switch values++; {
 		case depth > MaxPersonDepth:
-			return fmt.Errorf("is nested more than %d levels deep: send it flatter", MaxPersonDepth)
+			return fmt.Errorf("is nested more than %d levels deep: reduce the nesting", MaxPersonDepth)
 		case values > MaxPersonValues:
 			return fmt.Errorf("has more than %d values: send fewer", MaxPersonValues)
 		}
@@ -100,7 +100,7 @@ type ContextTask struct {
 	Call ContextCall `json:"call"`
 	// Person is the caller's input, a string or an object. It is untrusted.
 	Person jsontext.Value `json:"person"`
-	// Schema is the caller's JSON Schema (package custom); empty: none.
+	// Schema is the caller's JSON Schema (package customfield); empty: none.
 	Schema jsontext.Value `json:"schema,omitzero"`
 	// Confidence is the minimum confidence of results.
 	Confidence float64 `json:"confidence"`

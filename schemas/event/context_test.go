@@ -11,7 +11,7 @@ import (
 	"muster/schemas/event"
 )
 
-func TestCheckPerson(t *testing.T) {
+func TestCheckPerson_LimitsDepthAndValues(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + `0` + strings.Repeat(`]}`, n/2) }
 	many := func(n int) string { return `{"a":[` + strings.Repeat(`"x",`, n-3) + `{}]}` }
 	for _, ok := range []string{`"text"`, `{}`, deep(event.MaxPersonDepth), many(event.MaxPersonValues)} {
@@ -25,8 +25,8 @@ func TestCheckPerson(t *testing.T) {
 	}
 }
 
-// A delivery says which stages its profile lacks; nothing else may come into its headers.
-func TestContextDelivery(t *testing.T) {
+// Stages become a header, so other text must be rejected.
+func TestContext_DeliveryNamesDegradedStages(t *testing.T) {
 	c := event.Context{
 		Call:   event.ContextCall{RequestID: "r1", OrganizationID: "org", WebhookURL: "https://hooks.example/a"},
 		Status: event.ContextComplete, Profile: jsontext.Value(`{"full_name":"Ada"}`),
@@ -41,9 +41,9 @@ func TestContextDelivery(t *testing.T) {
 		task.Degraded = []string{stage}
 		require.ErrorContains(t, task.Validate(), "degraded", "%q", stage)
 	}
-	c.Status, c.Profile, c.Failure = event.ContextFailed, nil, &event.ContextFailure{Status: 500, Detail: "not made"}
+	c.Status, c.Profile, c.Failure = event.ContextFailed, nil, &event.ContextFailure{Status: 500, Detail: "failed"}
 	task, err = c.Delivery(time.Now())
 	require.NoError(t, err)
 	require.NoError(t, task.Validate())
-	require.JSONEq(t, `{"detail":"not made"}`, string(task.Body))
+	require.JSONEq(t, `{"detail":"failed"}`, string(task.Body))
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // DeadLetter describes why and where processing of a message was abandoned. A dead letter, on the topic of
-// [DeadLetterTopic], has the key, value and headers of the message and the headers of Dead. To resubmit it, remove
-// those headers and publish the rest to Topic.
+// [DeadLetterTopic], has the key, value and headers of the message and the headers of DeadLetter. To resubmit it,
+// remove those headers and publish the rest to Topic.
 type DeadLetter struct {
 	// Service and Handler identify the consumer: "discovery-worker", "score".
 	Service, Handler string

@@ -11,7 +11,7 @@ import (
 	"muster/schemas/event"
 )
 
-func TestDead(t *testing.T) {
+func TestDeadLetter_SurvivesHeaders(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 123, time.UTC)
 	d := event.DeadLetter{
 		Service: "discovery-worker", Handler: "score", Topic: event.TopicDiscoveryTask, Partition: 3, Offset: 42,

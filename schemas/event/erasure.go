@@ -57,8 +57,7 @@ type Erasure struct {
 type ErasureIdentifier struct {
 	Type string `json:"type"`
 	Hash string `json:"hash"`
-	// Ref is the work item of a deletion list, Status its result, which is reported to the platform (package
-	// drop).
+	// Ref is the work item of a deletion list, Status its result, which is reported to the platform (package suppress).
 	Ref    string `json:"ref,omitempty"`
 	Status int    `json:"status,omitzero"`
 }

@@ -15,7 +15,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestRejected(t *testing.T) {
+func TestRejected_SurvivesEncoding(t *testing.T) {
 	raw := []byte("{\"profile_id\":\"\xff\"}")
 	_, err := record.Decode(record.KindNetworkPerson, raw)
 	require.Error(t, err)

@@ -29,7 +29,7 @@ type returnedState struct {
 	encoded []byte
 }
 
-// NewIdentityHasher returns a Returned. It does not copy key.
+// NewIdentityHasher returns an IdentityHasher. It does not copy key.
 func NewIdentityHasher(key []byte) *IdentityHasher {
 	return &IdentityHasher{states: sync.Pool{New: func() any { return &returnedState{mac: hmac.New(sha256.New, key)} }}}
 }
@@ -54,7 +54,7 @@ func (r *IdentityHasher) Hashes(identities []string) []string {
 	return out
 }
 
-// ReturnedHashes returns the hashes of identities under a key; see [Returned.Hashes].
+// ReturnedHashes returns the hashes of identities under a key; see [IdentityHasher.Hashes].
 func ReturnedHashes(key []byte, identities []string) []string {
 	return NewIdentityHasher(key).Hashes(identities)
 }

@@ -10,8 +10,8 @@ import (
 	"muster/schemas/record"
 )
 
-// VersionBump is a version bump: a newer version of an identity with the content of the previous one (records.md,
-// rule 5). It is published to TopicVersionBump instead of the record, with the key [Seen.MessageKey].
+// VersionBump is a version bump: a newer version of an identity with the content of the previous one (records.md, rule
+// 5). It is published to TopicVersionBump instead of the record, with the key [VersionBump.MessageKey].
 //
 // Record topics and TopicVersionBump have no common order: a version bump may be read before its record, also in a
 // replay. It applies only to the record of the kind and key with the content hash Hash and a version older

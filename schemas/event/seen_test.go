@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestSeen(t *testing.T) {
+func TestVersionBump_SurvivesEncoding(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":42,"last_updated":"2026-03","codehost_username":"x"}`))
 	require.NoError(t, err)

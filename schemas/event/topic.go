@@ -7,7 +7,7 @@ import (
 	"muster/schemas/record"
 )
 
-// Names of the topics without records. Those with records are in the definitions of the kinds.
+// Names of the topics without records. Those of record topics are in record.Definitions.
 const (
 	TopicVersionBump = "muster.record.seen.v1"
 	TopicRejected    = "muster.record.rejected.v1"

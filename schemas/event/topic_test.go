@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestTopics(t *testing.T) {
+func TestTopics_HaveCompleteSettings(t *testing.T) {
 	form := regexp.MustCompile(`^muster\.(record|event|task|state|dead)\.[a-z-]+(\.[a-z-]+)?\.v[0-9]+$`)
 	byName := map[string]event.Topic{}
 	for _, topic := range append(event.Topics(), event.DeadLetterTopic("discovery-worker", "score")) {
@@ -32,7 +32,7 @@ func TestTopics(t *testing.T) {
 	}
 	erasure, ok := record.Lookup(record.KindErasure)
 	require.True(t, ok)
-	require.Empty(t, erasure.Topic, "erasures are orders")
+	require.Empty(t, erasure.Topic, "erasures are not records")
 	require.Equal(t, "2592000000", byName[event.TopicRejected].Config()["retention.ms"])
 	require.Equal(t, "muster.dead.discovery-worker.score.v1", event.DeadLetterTopic("discovery-worker", "score").Name)
 	require.Len(t, byName, len(record.Definitions())+15+1)

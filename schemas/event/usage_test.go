@@ -15,7 +15,7 @@ import (
 	"muster/schemas/event"
 )
 
-// FuzzUsageJSON holds the event's own encoding against that of the library.
+// FuzzUsageJSON compares the event's own encoding with that of the library.
 func FuzzUsageJSON(f *testing.F) {
 	f.Add("id", "org", "key", "2026-11", "charged", "plan", int64(200), int64(1), int64(1), int64(1234),
 		time.Now().UnixNano(), 0, 2, 1)
@@ -72,7 +72,7 @@ func BenchmarkUsageJSON(b *testing.B) {
 }
 
 // Hashes are plain HMACs, independent of earlier calls.
-func TestReturnedHashes(t *testing.T) {
+func TestReturnedHashes_EqualHMAC(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	many := event.NewIdentityHasher(key)
 	for _, identities := range [][]string{nil, {"codehost-person 7"}, {"codehost-person 8", "network-person ü", ""},
@@ -91,7 +91,7 @@ func TestReturnedHashes(t *testing.T) {
 }
 
 // Compares with package time.
-func TestPeriodOf(t *testing.T) {
+func TestPeriodOf_EqualsFormat(t *testing.T) {
 	east := time.FixedZone("", 14*3600)
 	for _, at := range []time.Time{
 		{}, time.Date(2026, 11, 30, 23, 59, 59, 999, time.UTC), time.Date(2026, 12, 1, 13, 59, 0, 0, east),

@@ -9,8 +9,8 @@ import (
 	"muster/schemas/event"
 )
 
-// Spellings of one address give one endpoint. Errors explain the problem without the address.
-func TestParseEndpoint(t *testing.T) {
+// Errors do not contain the address.
+func TestParseEndpoint_NormalizesAddressOrExplains(t *testing.T) {
 	long := "https://h/" + strings.Repeat("x", event.MaxWebhookURL)
 	for address, want := range map[string]string{
 		"https://Hooks.Example":                "https://hooks.example:443/",
@@ -50,7 +50,7 @@ func TestParseEndpoint(t *testing.T) {
 	require.ErrorContains(t, err, "without organization")
 }
 
-func TestValidDeliveryID(t *testing.T) {
+func TestValidDeliveryID_AllowsSafeCharactersOnly(t *testing.T) {
 	for id, want := range map[string]bool{
 		"a": true, "z": true, "A": true, "Z": true, "0": true, "9": true, "_": true, "-": true,
 		strings.Repeat("x", event.MaxDeliveryID): true, strings.Repeat("x", event.MaxDeliveryID+1): false,

@@ -119,7 +119,7 @@ func (s *WebhookSealer) Generate(organization string, now time.Time) (WebhookSec
 
 // ErrWebhookSecretSealed means that a secret was encrypted with another root secret or for another
 // organization.
-var ErrWebhookSecretSealed = errors.New("the webhook secret cannot be decrypted: it was made with another " +
+var ErrWebhookSecretSealed = errors.New("the webhook secret cannot be decrypted: it was created with another " +
 	"MUSTER_SECRET_KEY (or secret.key)")
 
 // Open decrypts a secret of an organization.

@@ -224,9 +224,9 @@ func bareEmail(s string) string {
 	return s
 }
 
-// EmailForms returns the other forms of an address (an [NormalizeEmail]) with an international domain, such as
-// "ada@xn--bcher-kva.example" for "ada@bücher.example" and vice versa; nil for most. Both reach the same
-// mailbox, and records have either.
+// EmailForms returns the other forms of an address (in the form of [NormalizeEmail]) with an international domain, such
+// as "ada@xn--bcher-kva.example" for "ada@bücher.example" and vice versa; nil for most. Both reach the same mailbox,
+// and records have either.
 func EmailForms(key string) []string {
 	at := strings.LastIndexByte(key, '@')
 	domain := key[at+1:]

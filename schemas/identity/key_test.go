@@ -10,7 +10,7 @@ import (
 	"muster/schemas/identity"
 )
 
-func TestUsernameKey(t *testing.T) {
+func TestNormalizeUsername_ReturnsOneFormOrRejects(t *testing.T) {
 	for in, want := range map[string]string{
 		"jane":                   "jane",
 		"Jane-Doe":               "jane-doe",
@@ -65,7 +65,7 @@ func TestUsernameKey(t *testing.T) {
 	}
 }
 
-func TestEmailKey(t *testing.T) {
+func TestNormalizeEmail_ReturnsOneFormOrRejects(t *testing.T) {
 	for in, want := range map[string]string{
 		"jane@mail.example":                     "jane@mail.example",
 		" Jane.Doe+News@Mail.Example ":          "jane.doe+news@mail.example",
@@ -110,7 +110,7 @@ func TestEmailKey(t *testing.T) {
 	}
 }
 
-func TestEmailForms(t *testing.T) {
+func TestEmailForms_ReturnsTheOtherFormOfDomain(t *testing.T) {
 	for key, want := range map[string][]string{
 		"ada@mail.example":                 nil,
 		"adä@mail.example":                 nil,
@@ -124,7 +124,7 @@ func TestEmailForms(t *testing.T) {
 	}
 }
 
-func FuzzUsernameKey(f *testing.F) {
+func FuzzNormalizeUsername(f *testing.F) {
 	for _, s := range []string{"jane", "J%C3%89", "@Jane", "%2540x", "İstanbul", "ǅ", "Ω\u0301", "dev-👩‍💻", "ﬁ", "ẞ"} {
 		f.Add(s)
 	}
@@ -140,7 +140,7 @@ func FuzzUsernameKey(f *testing.F) {
 	})
 }
 
-func FuzzEmailKey(f *testing.F) {
+func FuzzNormalizeEmail(f *testing.F) {
 	for _, s := range []string{"jane@mail.example", "JÉ@x.example", `"a b"@x.example`, "a@[127.0.0.1]", "İ@x.example",
 		"a@x.example\u00a0", "A <a@x.example>", "mailto:a%40x.example?b", "a@bücher.example",
 		"a@xn--bcher-kva.example"} {

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAlikes: what is replaced by hand is what a replacer replaces.
-func TestAlikes(t *testing.T) {
+func TestFoldTransliterations_EqualsReplacer(t *testing.T) {
 	oracle := strings.NewReplacer("ph", "f", "ck", "k", "kh", "h", "x", "ks", "c", "k", "q", "k", "w", "v", "z", "s",
 		"j", "y")
 	const alphabet = "phckxqwzjaeb"

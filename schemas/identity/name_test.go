@@ -8,7 +8,7 @@ import (
 	"muster/schemas/identity"
 )
 
-func TestNameKeys(t *testing.T) {
+func TestNameBlockingKeys_AreEqualForVariantsOfAName(t *testing.T) {
 	for name, want := range map[string][]string{
 		"Juno Abara":             {"abara juno", "~abr an"},
 		"Dr. Juno M. Abara, PhD": {"abara juno", "~abr an"},
@@ -22,7 +22,7 @@ func TestNameKeys(t *testing.T) {
 		"🚀":                      nil,
 	} {
 		got := identity.NameBlockingKeys(name)
-		if name == "王伟" { // too short for a key of consonants
+		if name == "王伟" { // too short for a consonant key
 			want = want[:2]
 		}
 		require.Equal(t, want, got, name)
@@ -30,7 +30,7 @@ func TestNameKeys(t *testing.T) {
 	require.Equal(t, identity.ConsonantSkeleton("mohammed"), identity.ConsonantSkeleton("muhammad"))
 }
 
-func TestHandleKey(t *testing.T) {
+func TestUsernameBlockingKey_KeepsOnlyDistinctiveLetters(t *testing.T) {
 	for username, want := range map[string]string{
 		"Juno-Abara": "junoabara", "juno_abara82": "junoabara", "juno-abara-8f3a91b02": "junoabara",
 		"junoabara": "junoabara",
@@ -40,7 +40,7 @@ func TestHandleKey(t *testing.T) {
 	}
 }
 
-func TestFindMentions(t *testing.T) {
+func TestFindMentions_FindsURLsAndHandlesWithPlatform(t *testing.T) {
 	p := identity.Default()
 	account := func(platform, username string) identity.Account {
 		return identity.Account{Platform: platform, Username: username}

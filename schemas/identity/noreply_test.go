@@ -8,7 +8,7 @@ import (
 	"muster/schemas/identity"
 )
 
-func TestNoReply(t *testing.T) {
+func TestNoReply_ParsesNoReplyAddressesOnly(t *testing.T) {
 	p := identity.Default()
 	for _, c := range []struct {
 		address string

@@ -29,7 +29,7 @@ type Account struct {
 const MaxURL = 2048
 
 // ParsePerson parses a username of the platform or the URL of a profile there, and returns the username,
-// unescaped and in its original case. The error is a [*Malformed].
+// unescaped and in its original case. The error is a [*InvalidURLError].
 func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	if !KnownPlatform(platformName) {
 		return "", &InvalidURLError{Field: platformName, Reason: "is not a platform; use one of " +
@@ -64,7 +64,7 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 	return name, nil
 }
 
-// ParseAny parses the profile URL of any platform, with or without a scheme. The error is a [*Malformed].
+// ParseAny parses the profile URL of any platform, with or without a scheme. The error is a [*InvalidURLError].
 func (p *Platforms) ParseAny(input string) (platformName, username string, err error) {
 	input = strings.TrimSpace(input)
 	if input == "" {
@@ -78,7 +78,7 @@ func (p *Platforms) ParseAny(input string) (platformName, username string, err e
 }
 
 // ParseCompany parses the URL of a company of the professional network, with or without a scheme, and returns
-// its slug (interface.md, company enrichment, network_url). The error is a [*Malformed].
+// its slug (interface.md, company enrichment, network_url). The error is a [*InvalidURLError].
 func (p *Platforms) ParseCompany(input string) (string, error) {
 	const field = "company"
 	host, path, err := splitURL(field, strings.TrimSpace(input))
@@ -98,7 +98,7 @@ func (p *Platforms) ParseCompany(input string) (string, error) {
 	}
 	clean, ok := cleanUsername(slug)
 	if !ok {
-		return "", &InvalidURLError{Field: field, Reason: "holds a malformed company slug"}
+		return "", &InvalidURLError{Field: field, Reason: "has a malformed company slug"}
 	}
 	return clean, nil
 }
@@ -152,7 +152,7 @@ func (p *Platforms) person(field, input string) (*platform, string, error) {
 	}
 	clean, ok := cleanUsername(name)
 	if !ok {
-		return nil, "", &InvalidURLError{Field: field, Reason: "is a URL that holds a malformed username"}
+		return nil, "", &InvalidURLError{Field: field, Reason: "is a URL with a malformed username"}
 	}
 	for _, reserved := range found.Reserved {
 		if strings.EqualFold(reserved, clean) {

@@ -9,7 +9,7 @@ import (
 	"muster/schemas/identity"
 )
 
-func TestParsePerson(t *testing.T) {
+func TestParsePerson_AcceptsUsernamesAndProfileURLs(t *testing.T) {
 	p := identity.Default()
 	for _, c := range []struct{ platform, in, want string }{
 		{"codehost", "Jane", "Jane"},
@@ -63,7 +63,7 @@ func TestParsePerson(t *testing.T) {
 	}
 }
 
-func TestParsePersonRefuses(t *testing.T) {
+func TestParsePerson_RejectsInvalid(t *testing.T) {
 	p := identity.Default()
 	for _, c := range []struct{ platform, in, reason string }{
 		{"codehost", "", "is empty"},
@@ -114,7 +114,7 @@ func TestParsePersonRefuses(t *testing.T) {
 	}
 }
 
-func TestParseAny(t *testing.T) {
+func TestParseAny_FindsThePlatform(t *testing.T) {
 	p := identity.Default()
 	for in, want := range map[string][2]string{
 		"https://codehost.example/jane":   {"codehost", "jane"},
@@ -135,7 +135,7 @@ func TestParseAny(t *testing.T) {
 	}
 }
 
-func TestParseCompany(t *testing.T) {
+func TestParseCompany_ReturnsTheSlug(t *testing.T) {
 	p := identity.Default()
 	for in, want := range map[string]string{
 		"https://network.example/company/acme":                  "acme",
@@ -160,7 +160,7 @@ func TestParseCompany(t *testing.T) {
 		"https://network.example/in/jane":       "is a person's URL where a company's is needed",
 		"https://network.example/company/":      "is not the URL of a company's page",
 		"https://network.example/":              "is not the URL of a company's page",
-		"https://network.example/company/a%2Fb": "holds a malformed company slug",
+		"https://network.example/company/a%2Fb": "has a malformed company slug",
 		"ftp://network.example/company/acme":    "is not an http or https URL",
 	} {
 		_, err := p.ParseCompany(in)
@@ -170,7 +170,7 @@ func TestParseCompany(t *testing.T) {
 	}
 }
 
-func TestFindAccounts(t *testing.T) {
+func TestFindAccounts_ReturnsDistinctAccountsInOrder(t *testing.T) {
 	got := identity.Default().FindAccounts([]string{
 		"https://codehost.example/Jane", "", "nonsense", "https://codehost.example/jane/", "https://x.com/@jane",
 		"https://network.example/company/acme", "https://blog.example/jane", "http://uk.network.example/in/jane?x",
@@ -183,7 +183,7 @@ func TestFindAccounts(t *testing.T) {
 	require.Empty(t, identity.Default().FindAccounts(nil))
 }
 
-func TestLink(t *testing.T) {
+func TestPlatforms_LinkIsParsedBack(t *testing.T) {
 	p := identity.Default()
 	require.Equal(t, "https://network.example/in/jane", p.Link("network", "jane"))
 	require.Equal(t, "https://codehost.example/j%2Fx", p.Link("codehost", "j/x"))
@@ -195,7 +195,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-func TestLoad(t *testing.T) {
+func TestLoad_ValidatesPlatforms(t *testing.T) {
 	entry := func(name, host string) string {
 		return `{"name":"` + name + `","hosts":["` + host + `"],"link":"https://` + host +
 			`/{username}","person":["/u/{username}"],"company":["/c/{slug}"]}`
@@ -208,7 +208,7 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "jane", got)
 	_, err = p.ParsePerson("network", "https://people.example/u/jane")
-	require.ErrorContains(t, err, "foreign host", "*.x does not hold x itself")
+	require.ErrorContains(t, err, "foreign host", "*.x does not include x itself")
 	got, err = p.ParseCompany("hr.people.example/c/acme")
 	require.NoError(t, err)
 	require.Equal(t, "acme", got)
@@ -247,8 +247,8 @@ func FuzzParsePerson(f *testing.F) {
 				continue
 			}
 			key := identity.NormalizeUsername(name)
-			require.NotEmpty(t, key, "what is accepted can be looked up")
-			// None of these change who is found.
+			require.NotEmpty(t, key, "accepted names have a key")
+			// None of these change the result.
 			link := p.Link(platform, name)
 			for _, variant := range []string{link, strings.TrimPrefix(link, "https://"), link + "/", link + "?a=b",
 				link + "#c", "  " + link + " "} {

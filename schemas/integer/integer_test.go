@@ -13,7 +13,7 @@ import (
 	"muster/schemas/integer"
 )
 
-func TestParse(t *testing.T) {
+func TestParse_AcceptsNumbersWithoutFraction(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "-0": 0, "-0.0": 0, "0e999999999999": 0, "7": 7, "10.0": 10, "-10.000": -10, "1e1": 10, "1E+1": 10,
 		"100e-2": 1, "1.5e1": 15, "-2.50E2": -250,
@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Any number is an integer here exactly if it is one.
+// Compares with math/big.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"1.0", "-12.30e1", "1e5", "0.00", "5e-1", "92233720368547758070e-1"} {
 		f.Add(seed)
@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestRewrite(t *testing.T) {
+func TestRewriter_DecodesAndRewritesIntegers(t *testing.T) {
 	type inner struct {
 		N *int64  `json:"n"`
 		F float64 `json:"f"`

@@ -17,7 +17,7 @@
 //
 // The table gazetteer.bin.gz contains data of GeoNames (https://www.geonames.org, CC BY 4.0), adapted: reduced to the
 // fields above, names folded. Names of countries and states in other languages are from Unicode CLDR (Unicode License
-// V3), state codes from the package iso-3166 (MIT). internal/generate makes the table and says how.
+// V3), state codes from the package iso-3166 (MIT). internal/generate creates the table.
 //
 // A Gazetteer is immutable and safe for concurrent use.
 package place

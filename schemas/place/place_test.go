@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown writes a place as "city | state | country code".
+// shown formats a place as "city | state | country code".
 func shown(p Place) string {
 	if p.IsZero() {
 		return ""
@@ -15,7 +15,7 @@ func shown(p Place) string {
 	return strings.Join([]string{p.City, p.State, p.CountryCode}, " | ")
 }
 
-// The places are written by hand. A text without one names no place, or finding it would be a guess.
+// Expected places were written by hand. Texts without one name no place, or an ambiguous one.
 func TestFind_ReadsPlacesAndNeverGuesses(t *testing.T) {
 	for name, lines := range map[string]string{
 		"city and country": `
@@ -137,7 +137,7 @@ Dallas-Fort Worth =>  | Texas | US
 Delhi NCR =>  | Delhi | IN`,
 		"Greater London is London": `
 Greater London => London | England | GB`,
-		"words beside a place": `
+		"words next to a place": `
 remote, Germany =>  |  | DE
 Remote (Germany) =>  |  | DE
 Paris (remote) => Paris | Île-de-France | FR
@@ -270,7 +270,7 @@ func TestFind_GivesEveryField(t *testing.T) {
 	require.Equal(t, "Bergen, Vestland, Norway", p.Label())
 	require.Equal(t, "Berlin, Germany", Default().Find("Berlin").Label(), "no repetition")
 	springfield := Default().Find("Springfield, USA")
-	require.False(t, springfield.HasCoordinates, "a namesake has more than half its people")
+	require.False(t, springfield.HasCoordinates, "a namesake has more than half its population")
 }
 
 func TestComplete_FillsInWhatFollows(t *testing.T) {
@@ -308,7 +308,8 @@ func TestComplete_FillsInWhatFollows(t *testing.T) {
 			},
 		},
 		{
-			"given spelling stays", Fields{City: "München", Country: "Deutschland", RawAddress: "München, Bayern"},
+			"the given spelling is unchanged",
+			Fields{City: "München", Country: "Deutschland", RawAddress: "München, Bayern"},
 			Fields{
 				City: "München", State: "Bavaria",
 				Country: "Deutschland", CountryCode: "DE", Continent: "Europe", RawAddress: "München, Bayern",

@@ -26,8 +26,7 @@ func decode(tb testing.TB, kind record.Kind, raw string) *record.Record {
 	return rec
 }
 
-// cpuTime is what the process has used so far: on a busy machine it says more
-// than the clock.
+// cpuTime returns the CPU time of this process, which other processes do not distort.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))

@@ -240,7 +240,7 @@ func names(p *record.CodehostPerson) []string {
 	return out
 }
 
-// mergedEmails are all addresses of the record, each once; email is that of the unknown member "email".
+// mergedEmails are all addresses of the record, each once; email is that of the unknown field "email".
 func (r *Renderer) mergedEmails(p *record.CodehostPerson, email string) []string {
 	out := r.emails[:0]
 	seen := make(map[string]struct{}, len(p.Emails)+len(p.AdditionalEmails)+2)

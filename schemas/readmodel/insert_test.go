@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filled is a batch whose columns have n rows.
+// filled returns a batch whose columns have n rows.
 type filled struct {
 	driver.Batch
 	columns []clickhousecolumn.Interface
@@ -30,5 +30,5 @@ func TestInsert_RejectsColumnsOfUnequalLength(t *testing.T) {
 	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 2)}},
 		parts), "column b has 2 rows of 3")
 	require.EqualError(t, checkColumnLengths(filled{columns: []clickhousecolumn.Interface{of("a", 2), of("b", 2)}},
-		parts), "column a has 2 rows of 3", "all too short")
+		parts), "column a has 2 rows of 3", "all columns too short")
 }

@@ -53,7 +53,8 @@ func clusterOf(name, engine, full string) (string, error) {
 	if strings.HasSuffix(engine, "MergeTree") {
 		return "", nil
 	}
-	m := regexp.MustCompile(`^Distributed\((?:'([^']+)'|([\w.-]+)), '?[^',]*'?, '?([^',]+)'?[,)]`).FindStringSubmatch(full)
+	form := regexp.MustCompile(`^Distributed\((?:'([^']+)'|([\w.-]+)), '?[^',]*'?, '?([^',]+)'?[,)]`)
+	m := form.FindStringSubmatch(full)
 	if m == nil {
 		m = make([]string, 4)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Every name of a cluster that migrations accept is parsed.
-func TestClusterOf(t *testing.T) {
+func TestClusterOf_ParsesEngine(t *testing.T) {
 	for _, name := range []string{"muster", "all-sharded.1", "{cluster}", "{installation}-{cluster}", "my cluster",
 		"a, b", "grün"} {
 		cluster, err := clusterOf("lookups", "Distributed", "Distributed('"+name+

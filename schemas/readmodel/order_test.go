@@ -10,7 +10,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestIsEmptyEntry(t *testing.T) {
+func TestIsEmptyEntry_IgnoresAbsentValues(t *testing.T) {
 	eachMemberSays(t, isEmptyPosition)
 	eachMemberSays(t, isEmptyEducation)
 	eachMemberSays(t, isEmptyLocation)
@@ -58,7 +58,7 @@ func eachMemberSays[E any](t *testing.T, empty func(*E) bool) {
 }
 
 // Lists are served in this order (schemas/MAPPING.md, "Lists").
-func TestNewestFirst(t *testing.T) {
+func TestNewestFirst_SortsByEndThenStart(t *testing.T) {
 	yes, no := true, false
 	indices := func(list []ranked) (out []int) {
 		for _, r := range list {

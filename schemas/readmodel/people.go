@@ -32,9 +32,9 @@ func PeopleTables() []PeopleTable {
 // none.
 func (t PeopleTable) Members() string { return t.body }
 
-// Body returns an SQL expression for the record as JSON if it may have data that suppress.Subject.Beside
-// reads, else for the empty string: with emails unmapped addresses, with others the fields of
-// suppress.DropMembers. If neither is requested, it is empty for every row.
+// Body returns an SQL expression for the record as JSON if it may have data that suppress.Subject.AddUnknownFields
+// reads, else for the empty string: with emails unmapped addresses, with others the fields of suppress.DropMembers. If
+// neither is requested, it is empty for every row.
 func (t PeopleTable) Body(emails, others bool) string {
 	if t.body == "" || !emails && !others {
 		return "''"

@@ -9,7 +9,7 @@ import (
 )
 
 // The newest row of an account wins; version bumps apply to equal content.
-func TestNewestProfiles(t *testing.T) {
+func TestNewestProfiles_AppliesVersionBumps(t *testing.T) {
 	row := func(platform, id string, version int64, hash uint64) *ProfileRow {
 		return &ProfileRow{Platform: platform, ID: id, Version: version, ContentHash: hash}
 	}
@@ -29,7 +29,7 @@ func TestNewestProfiles(t *testing.T) {
 	require.Equal(t, int64(2), got[1].NewestVersion(nil))
 }
 
-func TestProfilesGolden(t *testing.T) {
+func TestProfiles_EqualGoldenFile(t *testing.T) {
 	golden(t, "testdata/profiles.sql.golden", ProfilesQuery(identity.PlatformNames()...)+"\n;\n"+
 		ProfilesQuery(identity.Codehost)+"\n;\n"+VersionBumpsQuery()+"\n;\n"+
 		UsernameHistoryQuery(identity.Network)+"\n;\n"+UsernameHistoryQuery(identity.Codehost)+"\n;\n"+

@@ -56,7 +56,7 @@ type LookupRow struct {
 	claim string
 }
 
-// ScanDest returns the scan destinations in the order of LookupQuery's columns.
+// ScanDest returns the scan destinations in the order of lookupQuery's columns.
 func (r *LookupRow) ScanDest() []any { return []any{&r.KeyHash, &r.ver, &r.claim, &r.Confidence} }
 
 // Bits of ver.

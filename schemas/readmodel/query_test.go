@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestQueriesGolden(t *testing.T) {
+func TestQueries_EqualGoldenFile(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
 		lookupQuery(), boundedLookupQuery(),
 		NetworkPeopleQuery(), Members(ShapeOpen | ShapeEmails), AnswersQuery(),
@@ -40,14 +40,14 @@ func TestQueriesGolden(t *testing.T) {
 	}, "\n;\n")+"\n")
 }
 
-func TestFormatKeys(t *testing.T) {
+func TestFormatKeys_FormatsIntegers(t *testing.T) {
 	require.Equal(t, "[]", FormatKeys[uint64](nil))
 	require.Equal(t, "[18446744073709551615,0]", FormatKeys([]uint64{1<<64 - 1, 0}))
 	require.Equal(t, "[-9223372036854775808,7]", FormatKeys([]int64{-1 << 63, 7}))
 }
 
 // The newest version of a candidate wins, and deleted ones are dropped.
-func TestNewestLookups(t *testing.T) {
+func TestNewestLookups_DropsOldAndDeletedRows(t *testing.T) {
 	row := func(target string, version uint64, deleted bool) LookupRow {
 		r := LookupRow{KeyHash: 1, claim: string(appendClaim(nil, LookupNetworkUsername, "v", TargetNetworkPerson,
 			target, "s"))}
@@ -69,7 +69,7 @@ func TestNewestLookups(t *testing.T) {
 		row("a", 5, true),
 	}))
 	require.Empty(t, newestLookups([]LookupRow{row("a", 9, false), row("a", 9, true)}),
-		"at equal versions a withdrawal wins")
+		"a withdrawal wins among equal versions")
 	two := func(targetKind string) []LookupRow {
 		rows := []LookupRow{row("a", 8, false), row("a", 9, false)}
 		rows[0].claim = string(appendClaim(nil, LookupLinkNetwork, "v", targetKind, "codehost:a", "one"))
@@ -78,7 +78,7 @@ func TestNewestLookups(t *testing.T) {
 	}
 	require.Len(t, newestLookups(two(TargetAccount)), 2, "account-links of two sources are two candidates")
 	newest := newestLookups(two(TargetNetworkPerson))
-	require.Len(t, newest, 1, "a record that declares other usernames now is one candidate")
+	require.Len(t, newest, 1, "a record whose declared usernames changed is one candidate")
 	require.Equal(t, []string{"another"}, newest[0].Declares())
 	var many []LookupRow
 	for i := range uint64(maxCandidateRows) {
@@ -89,7 +89,7 @@ func TestNewestLookups(t *testing.T) {
 	require.Equal(t, int64(800+maxCandidateRows), kept[0].Version)
 }
 
-// Keys with more rows than a plain query returns are read by one that bounds those of each key.
+// Keys with more rows than a plain query returns are read with a limit per key.
 func TestReadLookups_BoundsKeysWithManyRows(t *testing.T) {
 	var queries []string
 	rows := &manyRows{}
@@ -125,8 +125,8 @@ func (m *manyRows) Scan(dest ...any) error {
 	return nil
 }
 
-// Deleted or not, in any order of the rows.
-func TestNewestNetworkPeople(t *testing.T) {
+// Includes deleted people and any order of rows.
+func TestNewestNetworkPeople_ReturnsNewestOfEach(t *testing.T) {
 	row := func(id string, version int64, hash uint64) *NetworkPersonRow {
 		return &NetworkPersonRow{ProfileHash: 1, ProfileID: id, Version: version, ContentHash: hash,
 			Deleted: version == 9}
@@ -138,7 +138,7 @@ func TestNewestNetworkPeople(t *testing.T) {
 	}))
 }
 
-// boundedLookupQuery tells the types of one key hash apart by their first letters.
+// boundedLookupQuery distinguishes the types of one key hash by their first letters.
 func TestKeyHash_SharedTypesHaveDistinctFirstLetters(t *testing.T) {
 	types := []LookupType{
 		LookupNetworkUsername, LookupNetworkEmail, LookupNetworkCodehostUsername, LookupNetworkMicroblogUsername,

@@ -350,7 +350,8 @@ func (r Rebuild) CompareQuery(s Slice, handled []Progress) string {
 		`, fv), f > 0),
     countIf(l > 0 AND (f = 0 OR fv < lv)), countIf(l = 0), countIf(l > 0 AND fv > lv)
 FROM (
-    SELECT ` + key + `, countIf(fresh = 0) AS l, countIf(fresh = 1) AS f, maxIf(ver, fresh = 0) AS lv, maxIf(ver, fresh = 1) AS fv
+    SELECT ` + key + `, countIf(fresh = 0) AS l, countIf(fresh = 1) AS f, ` +
+		`maxIf(ver, fresh = 0) AS lv, maxIf(ver, fresh = 1) AS fv
     FROM (
     ` + r.bothSides(s, arrived) + `
     ) GROUP BY ` + key + `

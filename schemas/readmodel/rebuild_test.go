@@ -8,7 +8,7 @@ import (
 )
 
 // The statements of a rebuild, on a single node and on a cluster.
-func TestRebuildGolden(t *testing.T) {
+func TestRebuild_EqualsGoldenFile(t *testing.T) {
 	single := "CREATE TABLE muster.codehost_lists (`user_id` Int64 COMMENT 'Owner (it''s \\'theirs\\')', `ver` " +
 		"UInt128 MATERIALIZED version) " +
 		"ENGINE = ReplacingMergeTree(ver) ORDER BY (user_id, list) SETTINGS index_granularity = 64, " +
@@ -50,8 +50,8 @@ func TestRebuildGolden(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Tables are sliced by a column that has a value for about each row, or for each owner of rows: a kind of
-// record has few.
+// Tables must be sliced by a column with a value for each row or each owner of rows. The kind of a record has few
+// values.
 func TestRangeColumn_HasManyValues(t *testing.T) {
 	got := map[string]string{}
 	for _, m := range Models() {
@@ -72,7 +72,7 @@ func TestRangeColumn_HasManyValues(t *testing.T) {
 	}, got)
 }
 
-func TestSlices(t *testing.T) {
+func TestSlices_HaveEqualSizes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		sample []string
@@ -92,7 +92,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-func TestParseRebuilt(t *testing.T) {
+func TestParseRebuilt_ParsesOwnNamesOnly(t *testing.T) {
 	r := Rebuild{Model: Models()[0], ID: "20261121t021500123"}
 	for name, old := range map[string]bool{r.ShadowTable(): false, r.RetiredTable(): true} {
 		table, id, isOld, ok := ParseRebuilt(name)

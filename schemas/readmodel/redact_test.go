@@ -8,7 +8,7 @@ import (
 )
 
 // schemas/MAPPING.md, "E-mail removal".
-func TestRemoveMail(t *testing.T) {
+func TestRemoveMail_RemovesAddressesOnly(t *testing.T) {
 	const x = mailRemoved
 	tests := []struct {
 		in, want string
@@ -50,7 +50,7 @@ func TestRemoveMail(t *testing.T) {
 	}
 }
 
-func TestIsMailName(t *testing.T) {
+func TestIsMailName_FindsMailInAnyCase(t *testing.T) {
 	for name, want := range map[string]bool{
 		"email": true, "E-Mail": true, "work_emails": true, "MAILBOX": true, "main": false, "mai": false, "name": false,
 		"a@b.co": true, "": false,
@@ -59,7 +59,7 @@ func TestIsMailName(t *testing.T) {
 	}
 }
 
-func TestInspect(t *testing.T) {
+func TestInspect_FindsEveryByteAtAnyPosition(t *testing.T) {
 	for _, filler := range []string{"a", " ", "\x7f", "\x80", "\xff", "A", "\xee", "?", "!"} {
 		for length := range 20 {
 			plain := strings.Repeat(filler, length)

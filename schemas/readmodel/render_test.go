@@ -33,7 +33,7 @@ func (t *text) at(i int) string {
 	return string(t.arena[begin:t.ends[i]])
 }
 
-// object splices fragments as readers do.
+// object joins fragments as readers do.
 func object(fragments ...string) string {
 	var parts []string
 	for _, f := range fragments {
@@ -82,7 +82,7 @@ func list(n int, element string) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-func TestNetworkPerson(t *testing.T) {
+func TestNetworkPerson_RendersAllShapes(t *testing.T) {
 	const head = `"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann",` +
 		`"last_updated":"2026-03-01T10:00:00.250+02:00"`
 	tests := []struct {
@@ -184,7 +184,7 @@ func TestNetworkPerson(t *testing.T) {
 				`,"degrees_count":102}]`,
 		},
 		{
-			name: "unknown fields come back, reserved and absent ones do not",
+			name: "unknown fields are kept, reserved and absent ones are not",
 			record: `"patents":` + list(101, `"p#"`) +
 				`,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"derived":["mine"],` +
 				`"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
@@ -195,8 +195,9 @@ func TestNetworkPerson(t *testing.T) {
 				"derived":["location.continent","location.country_code","location.raw_address"]`,
 			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) +
 				`,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,` +
-				`"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru"}},
-				"derived":["profile.location.continent","profile.location.country_code","profile.location.raw_address"]`,
+				`"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America",
+				"raw_address":"Peru"}},"derived":["profile.location.continent","profile.location.country_code",
+				"profile.location.raw_address"]`,
 			addon: `"skills":[{"skill":"Go","level":3}],"skills_count":1,"derived":["location.continent",` +
 				`"location.country_code","location.raw_address"]`,
 		},
@@ -265,7 +266,7 @@ func TestNetworkPerson(t *testing.T) {
 	}
 }
 
-// contentOf is the row of a batch's one network person as readers get it.
+// contentOf returns the only network person of a batch as readers see it.
 func contentOf(t *testing.T, b *Batch) *NetworkPersonRow {
 	t.Helper()
 	row := new(NetworkPersonRow)
@@ -275,7 +276,7 @@ func contentOf(t *testing.T, b *Batch) *NetworkPersonRow {
 
 func shown(row *NetworkPersonRow, shape Shape) string { return string(row.Append(nil, shape, false)) }
 
-// lookupRows are the rows of lookups of a batch.
+// lookupRows returns the rows of lookups of a batch.
 func lookupRows(b *Batch) []LookupRow {
 	out := make([]LookupRow, len(b.lookups.keyHash.list))
 	for i := range out {
@@ -289,7 +290,7 @@ func lookupRows(b *Batch) []LookupRow {
 	return out
 }
 
-func TestNetworkPersonKeysAndLookups(t *testing.T) {
+func TestNetworkPerson_HasKeysAndLookups(t *testing.T) {
 	rec := decode(t, record.KindNetworkPerson,
 		`{"profile_id":"p_1","username":"Ann","last_updated":"2026","emails":["B@x.example","not one","b@X.example"],`+
 			`"personal_email":"a@x.example",
@@ -343,7 +344,7 @@ func TestCodehostPerson_ServesAllNames(t *testing.T) {
 		"discovery finds the account by its other names")
 }
 
-func TestCodehostPerson(t *testing.T) {
+func TestCodehostPerson_RendersAllShapes(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson,
 		`{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann",`+
 			`"last_name":"Bo","full_name":"Ann B. Bo",
@@ -426,16 +427,18 @@ func TestCodehostPerson_WithoutFields(t *testing.T) {
 	require.JSONEq(t, accountIn(row, ShapeAddon), accountIn(row, ShapeOpen))
 }
 
-func TestEntries(t *testing.T) {
+func TestEntries_RenderAllShapes(t *testing.T) {
 	b := rowsOf(t,
 		decode(t, record.KindCodehostRepo,
 			`{"user_id":7,"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example",`+
-				`"topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`),
+				`"topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT",`+
+				`"repo_id":4}`),
 		decode(t, record.KindCodehostRepo,
 			`{"user_id":7,"id":2,"updated_at":"2020-02-03T04:05:06Z","deleted":true,"name":"r"}`),
 		decode(t, record.KindCodehostCommit,
 			`{"user_id":7,"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>",`+
-				`"author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`),
+				`"author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},`+
+				`"k":true}`),
 		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"def","author_date":"2020","message":"plain"}`),
 		decode(t, record.KindCodehostList, `{"user_id":7,"list":"repos","last_updated":"2021","items":["1","2"]}`),
 	)
@@ -465,7 +468,7 @@ func TestEntries(t *testing.T) {
 	require.Equal(t, [][]string{{"1", "2"}}, b.codehostLists.items.list)
 }
 
-func TestNetworkCompany(t *testing.T) {
+func TestNetworkCompany_IsRendered(t *testing.T) {
 	tests := []struct{ name, record, company string }{
 		{"nothing", `"network_slug":"","profile":{"specialties":[""]},"headquarters":{"city":null},"images":{}`, ``},
 		{
@@ -491,7 +494,7 @@ func TestNetworkCompany(t *testing.T) {
 	}
 }
 
-func TestAccountLink(t *testing.T) {
+func TestAccountLink_HasLookupsOfBothSides(t *testing.T) {
 	b := rowsOf(t,
 		decode(t, record.KindAccountLink,
 			`{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"network","username":"ann-1"},`+
@@ -524,8 +527,7 @@ func TestFieldMask_CoversMustHaveFields(t *testing.T) {
 	require.Contains(t, NetworkFields(), FieldCodehost)
 }
 
-// A network-person's rendering is valid JSON for any text, and without the
-// add-on holds no address.
+// A rendering is valid JSON for any text, and has no address without the add-on.
 func FuzzNetworkPerson(f *testing.F) {
 	f.Add("Ann", "mail a@b.example", "a@b.example", `{"k":["x@y.zz"]}`)
 	f.Fuzz(func(t *testing.T, name, text, email, unknown string) {
@@ -552,7 +554,7 @@ func FuzzNetworkPerson(f *testing.F) {
 	})
 }
 
-// The fifth list was dropped once.
+// Covers the fifth list.
 func TestCodehostPerson_RemovesOwnAddressesFromTexts(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2026-01-01",
 		"bio":"a@one b@two c@three d@four e@five","emails":["a@one"],"email":"b@two","personal_email":"c@three",`+

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	analyser "muster/schemas/analysis"
+	"muster/schemas/analysis"
 )
 
 // derivedColumns are the columns of a text in search_people other than its whole value (SearchField). The
@@ -39,7 +39,7 @@ func (d *derivedColumns) columns(f SearchField) []field {
 
 // deriver fills the derived columns row by row.
 type deriver struct {
-	found []analyser.Token
+	found []analysis.Token
 	words []word // distinct words of the current row
 	index map[string]int
 }
@@ -93,10 +93,10 @@ func (d *deriver) texts(c *derivedColumns, values []string) {
 // element adds the tokens of a present text and returns their number. A text without tokens gets one empty
 // token, not counted, which distinguishes it from a missing text.
 func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
-	d.found = analyser.Analyze(d.found[:0], value)
+	d.found = analysis.Analyze(d.found[:0], value)
 	n := len(d.found)
 	if n == 0 {
-		d.found = append(d.found, analyser.Token{})
+		d.found = append(d.found, analysis.Token{})
 	}
 	for _, t := range d.found {
 		c.tokens.add(t.Text)

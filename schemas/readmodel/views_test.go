@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The views of a single node and of a cluster: the same but for the clause that
-// runs a statement on every node.
-func TestViewsGolden(t *testing.T) {
+// The views of a cluster differ only in the clause ON CLUSTER.
+func TestViews_EqualGoldenFile(t *testing.T) {
 	for name, layout := range map[string]Layout{"single": {}, "cluster": {Cluster: "muster"}} {
 		t.Run(name, func(t *testing.T) {
 			statements, err := layout.ViewStatements("muster")

@@ -8,12 +8,11 @@ import (
 	"muster/schemas/derive"
 )
 
-// writer appends members of JSON objects to a buffer. Every member ends with a
-// comma; closing an object or a list, and taking a fragment, drop the last
-// one. Keys are passed quoted and with their colon, ready to be copied.
+// writer appends fields of JSON objects to a buffer. Every field ends with a comma; closing an object or a list, and
+// taking a fragment, drop the last one. Keys are passed quoted and with their colon, ready to be copied.
 //
-// With noMail set it removes e-mail addresses from every string it writes
-// (schemas/MAPPING.md, "E-mail removal") and notes in changed that it did.
+// With noMail set it removes e-mail addresses from every string it writes (schemas/MAPPING.md, "E-mail removal") and
+// then sets changed.
 type writer struct {
 	buf     []byte
 	noMail  bool
@@ -23,14 +22,13 @@ type writer struct {
 	walker  walker
 }
 
-// reset begins the next fragment. own gives the addresses of the record.
+// reset begins the next fragment. own has the addresses of the record.
 func (w *writer) reset(noMail bool) {
 	w.buf = w.buf[:0]
 	w.noMail, w.changed = noMail, false
 }
 
-// fragment is what was written since reset, without the trailing comma. It is
-// valid until the next reset.
+// fragment returns the bytes written since reset, without the trailing comma. It is valid until the next reset.
 func (w *writer) fragment() []byte {
 	if n := len(w.buf); n > 0 && w.buf[n-1] == ',' {
 		return w.buf[:n-1]
@@ -59,13 +57,12 @@ func (w *writer) quote(s string) {
 }
 
 func (w *writer) quoteAsIs(s string) {
-	// Decoding has refused bad UTF-8, the only error there is.
+	// Decoding has rejected invalid UTF-8, the only possible error.
 	w.buf, _ = jsontext.AppendQuote(w.buf, s)
 }
 
-// inspect looks over a string once, eight bytes at a time, since most strings
-// can be copied as they are. escape: it has a byte that JSON escapes. mail: it
-// has a byte that an at sign may begin with (removeMail).
+// inspect scans a string once, eight bytes at a time, since most strings can be copied as they are. escape: it has a
+// byte that JSON escapes. mail: it has a byte that an at sign may begin with (removeMail).
 func inspect(s string) (escape, mail bool) {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	var e, m uint64

@@ -91,7 +91,7 @@ func (i *ErasureIdentifier) check() *ValidationError {
 		return &ValidationError{
 			Path:   "sha256",
 			Code:   CodeBadIdentity,
-			Reason: "stands beside a value: give one of the two",
+			Reason: "is set in addition to value: set only one of them",
 		}
 	case i.SHA256 != "":
 		if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != sha256.Size {

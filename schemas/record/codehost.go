@@ -30,7 +30,7 @@ func (p *CodehostPerson) check() *ValidationError {
 func embeddedList(field string, list jsontext.Value) *ValidationError {
 	if kind := list.Kind(); len(list) > 0 && kind != '[' && kind != 'n' {
 		return &ValidationError{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) +
-			" where a list is needed"}
+			" where an array is needed"}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func scan(raw []byte, hashed func(name []byte) bool) (content, *ValidationError)
 	case s.deep:
 		return content{}, s.locate(CodeTooDeep, reasonTooDeep)
 	case s.nul:
-		return content{}, s.locate(CodeNULByte, "holds an escaped NUL")
+		return content{}, s.locate(CodeNULByte, "contains an escaped NUL")
 	}
 	return content{hash: hash, compact: raw[begin:end:end], spaces: s.spaces, absent: s.absent}, nil
 }

@@ -43,10 +43,10 @@ type Record struct {
 	Revision uint32
 	// Deleted marks a deletion, which has only identity and version.
 	Deleted bool
-	// Hash is the content hash, without the version field and the lists that Split extracts. It does not
-	// depend on white space, field order or string escapes; it depends on the spelling of numbers, except for
-	// integers of known fields. Equal content has equal hashes in every process and release. A deletion has
-	// the greatest hash, so that it wins among equal versions and revisions.
+	// Hash is the content hash, without the version field and the lists that SplitEmbedded extracts. It does not depend
+	// on white space, field order or string escapes; it depends on the spelling of numbers, except for integers of
+	// known fields. Equal content has equal hashes in every process and release. A deletion has the greatest hash, so
+	// that it wins among equal versions and revisions.
 	Hash uint64
 	// JSON is the record as published: without insignificant white space, integers of known fields without
 	// fraction or exponent, and dates in RFC 3339 form. Decoding it gives the same record. A deletion
@@ -143,7 +143,7 @@ func (c codec) decodeBody(raw []byte) (body, content, *ValidationError) {
 func (c codec) decodeOnce(raw []byte) (body, content, *ValidationError) {
 	b := c.new()
 	if json.Unmarshal(raw, b) != nil {
-		// Invalid, or not canonical. The unmarshalers that tell them apart take three times as long.
+		// Invalid, or not canonical. The unmarshalers that distinguish them take three times as long.
 		b = c.new()
 		var integers integer.Rewriter
 		if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(),
@@ -223,7 +223,7 @@ func identityString(field, value string) *ValidationError {
 	case len(value) > maxIdentity:
 		return &ValidationError{Path: field, Code: CodeBadIdentity, Reason: "is longer than 512 bytes"}
 	case strings.ContainsFunc(value, unicode.IsControl):
-		return &ValidationError{Path: field, Code: CodeBadIdentity, Reason: "holds a control character"}
+		return &ValidationError{Path: field, Code: CodeBadIdentity, Reason: "contains a control character"}
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"muster/schemas/record"
 )
 
-// BenchmarkDecode measures the hot path of ingest and projector: checks,
-// identity, version, hash and compact JSON, in MB of input a second on one core.
+// BenchmarkDecode measures the hot path of ingest and projector: checks, identity, version, hash and compact JSON, in
+// MB of input per second on one core.
 func BenchmarkDecode(b *testing.B) {
 	run := func(name string, kind record.Kind, raw []byte, split bool) {
 		b.Run(name, func(b *testing.B) {
@@ -52,8 +52,7 @@ func BenchmarkDecode(b *testing.B) {
 	run("codehost-person with 3000 repositories", record.KindCodehostPerson, codehostPerson(3000), true)
 }
 
-// cpuTime returns the processor time of this process, which a shared machine
-// does not distort as it does the clock.
+// cpuTime returns the CPU time of this process, which other processes do not distort.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))

@@ -15,8 +15,8 @@ import (
 	"muster/schemas/record"
 )
 
-// snapshot is what an example's golden file holds. The hash is in it because
-// hashes are stored: a changed one would make every record look new.
+// snapshot is the content of an example's golden file. It includes the hash because hashes are stored: if they changed,
+// every record would look new.
 type snapshot struct {
 	Key     string          `json:"key"`
 	Version string          `json:"version"`
@@ -35,7 +35,7 @@ func snapshotOf(r *record.Record) snapshot {
 	}
 }
 
-func TestExamples(t *testing.T) {
+func TestDecode_ExamplesEqualGoldenFiles(t *testing.T) {
 	for _, d := range allDefinitions() {
 		for _, file := range examples(t, d.Kind) {
 			t.Run(file, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestExamples(t *testing.T) {
 				require.Equal(t, snapshotOf(r), snapshotOf(again))
 				require.Equal(t, r.Body, again.Body)
 
-				// The Go type holds all that the record holds, unknown fields too.
+				// The Go type has all fields of the record, including unknown ones.
 				if !r.Deleted {
 					require.JSONEq(t, withoutEmpty(t, r.JSON), withoutEmpty(t, marshal(t, r.Body)))
 				}
@@ -89,8 +89,7 @@ func marshal(t *testing.T, v any) []byte {
 	return raw
 }
 
-// withoutEmpty drops nulls, empty strings, lists and objects of members: what
-// counts as absent.
+// withoutEmpty drops absent values: nulls, empty strings, arrays and objects.
 func withoutEmpty(t *testing.T, raw []byte) string {
 	t.Helper()
 	var value any
@@ -132,35 +131,40 @@ func decode(t testing.TB, kind record.Kind, raw string) *record.Record {
 	return r
 }
 
-func TestHashIsOfContent(t *testing.T) {
+func TestHash_DependsOnContentOnly(t *testing.T) {
 	const kind = record.KindNetworkPerson
 	base := decode(t, kind, `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],`+
 		`"x":{"k":1,"l":"é"}}`)
 	same := map[string]string{
 		"another version": `{"profile_id":"p","username":"u","last_updated":"2027-03-04","emails":["a","b"],` +
 			`"x":{"k":1,"l":"é"}}`,
-		"another order": `{"x":{"l":"é","k":1},"emails":["a","b"],"last_updated":"2026","username":"u","profile_id":"p"}`,
+		"another order": `{"x":{"l":"é","k":1},"emails":["a","b"],"last_updated":"2026","username":"u",` +
+			`"profile_id":"p"}`,
 		"white space": " { \"profile_id\" : " +
 			"\"p\",\n\"username\":\"u\",\"last_updated\":\"2026\",\"emails\":[ \"a\" , \"b\" " +
 			"],\t\"x\":{\"k\":1,\"l\":\"é\"} } \n",
-		"another way to write": `{"profile_\u0069d":"p","username":"\u0075","last_updated":"2026","emails":["a","b"],` +
+		"escaped": `{"profile_\u0069d":"p","username":"\u0075","last_updated":"2026","emails":["a","b"],` +
 			`"x":{"k":1,"l":"\u00e9"}}`,
 	}
 	for name, raw := range same {
 		require.Equal(t, base.Hash, decode(t, kind, raw).Hash, name)
 	}
 	other := map[string]string{
-		"another value": `{"profile_id":"p","username":"v","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"}}`,
+		"another value": `{"profile_id":"p","username":"v","last_updated":"2026","emails":["a","b"],"x":{"k":1,` +
+			`"l":"é"}}`,
 		"lists in another order": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["b","a"],` +
 			`"x":{"k":1,"l":"é"}}`,
-		"values swapped": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"l":1,"k":"é"}}`,
+		"values swapped": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"l":1,` +
+			`"k":"é"}}`,
 		"number as a string": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],` +
 			`"x":{"k":"1","l":"é"}}`,
-		"one more":  `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"},"y":null}`,
+		"one more": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1,"l":"é"},` +
+			`"y":null}`,
 		"one fewer": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1}}`,
 		"nested otherwise": `{"profile_id":"p","username":"u","last_updated":"2026","emails":[["a","b"]],` +
 			`"x":{"k":1,"l":"é"}}`,
-		"member moved out": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1},"l":"é"}`,
+		"field moved out": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],"x":{"k":1},` +
+			`"l":"é"}`,
 		"version below counts": `{"profile_id":"p","username":"u","last_updated":"2026","emails":["a","b"],` +
 			`"x":{"k":1,"l":"é","last_updated":"2026"}}`,
 	}
@@ -168,7 +172,7 @@ func TestHashIsOfContent(t *testing.T) {
 	for name, raw := range other {
 		r, err := record.Decode(kind, []byte(raw))
 		if err != nil {
-			continue // emails as lists of lists are refused, which is another test's
+			continue // invalid: nested arrays of emails
 		}
 		require.NotContains(t, seen, r.Hash, "%s has the hash of %s", name, seen[r.Hash])
 		seen[r.Hash] = name
@@ -184,7 +188,7 @@ func TestHash_DiffersForSimilarRecords(t *testing.T) {
 	}
 }
 
-func TestCanonicalFormIsEqualForShuffledRecords(t *testing.T) {
+func TestHash_IsEqualForShuffledRecords(t *testing.T) {
 	raw, err := os.ReadFile("testdata/network-person/full.json")
 	require.NoError(t, err)
 	want := decode(t, record.KindNetworkPerson, string(raw))
@@ -205,8 +209,7 @@ func compact(t *testing.T, raw []byte) []byte {
 	return value
 }
 
-// shuffle writes JSON with the members of objects in another order and random
-// white space.
+// shuffle returns the JSON with random field order and white space.
 func shuffle(t *testing.T, random *rand.Rand, raw []byte) []byte {
 	t.Helper()
 	space := func() string { return []string{"", "", " ", "\n", "\t \r"}[random.IntN(5)] }
@@ -269,7 +272,7 @@ func TestDecode_DeletionKeepsIdentityAndVersionOnly(t *testing.T) {
 		`"note":"file 7","deleted":true}`, string(erasure.JSON))
 }
 
-func TestKeys(t *testing.T) {
+func TestRecord_KeyIsIdentity(t *testing.T) {
 	for _, c := range []struct {
 		kind     record.Kind
 		raw, key string
@@ -315,11 +318,12 @@ func TestDecode_AcceptsLargeAndUnusualRecords(t *testing.T) {
 	decode(
 		t,
 		record.KindNetworkPerson,
-		`{"profile_id":"p","username":"u","last_updated":"2026","emails":["a\\",""],"x":"\\\\","y\\":"\"","z":"\\u0000"}`,
+		`{"profile_id":"p","username":"u","last_updated":"2026","emails":["a\\",""],"x":"\\\\","y\\":"\"",`+
+			`"z":"\\u0000"}`,
 	)
 }
 
-func TestNullsInListsCountAsAbsent(t *testing.T) {
+func TestDecode_NullsInListsAreAbsent(t *testing.T) {
 	r := decode(t, record.KindNetworkPerson,
 		`{"profile_id":"p","username":"u","last_updated":"2026","emails":[null,"a@x.example",null],"experience":`+
 			`[null,{"title":"t"}],"skills":[null]}`)
@@ -329,7 +333,7 @@ func TestNullsInListsCountAsAbsent(t *testing.T) {
 	require.Empty(t, p.Skills)
 }
 
-func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
+func TestDecode_EmptyObjectsAreAbsent(t *testing.T) {
 	r := decode(t, record.KindNetworkPerson,
 		`{"profile_id":"p","username":"u","last_updated":"2026","location":{},"current_position":{"company":`+
 			`{"name":null}},"experience":[{"title":"t","company":{}},{"location":{}}],"x":{}}`)
@@ -337,10 +341,10 @@ func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
 	require.Nil(t, p.Location)
 	require.Nil(t, p.CurrentPosition)
 	require.Equal(t, []record.Position{{Title: "t"}}, p.Experience)
-	require.JSONEq(t, `{"x":{}}`, string(p.Unknown), "what muster does not know is served as it came")
+	require.JSONEq(t, `{"x":{}}`, string(p.Unknown), "unknown fields are served unchanged")
 }
 
-func TestConfidenceMayBeNoneOrFull(t *testing.T) {
+func TestDecode_AcceptsBoundsOfConfidence(t *testing.T) {
 	for _, c := range []string{"0", "1"} {
 		decode(t, record.KindAccountLink,
 			`{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},"source":"s",`+

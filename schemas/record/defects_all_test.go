@@ -10,8 +10,8 @@ import (
 	"muster/schemas/record"
 )
 
-// told returns the validation errors of a record as "path code".
-func told(t *testing.T, kind record.Kind, raw string) []string {
+// errorsOf returns the validation errors of a record as "path code".
+func errorsOf(t *testing.T, kind record.Kind, raw string) []string {
 	t.Helper()
 	_, err := record.Decode(kind, []byte(raw))
 	bad, ok := record.AsValidationError(err)
@@ -30,7 +30,7 @@ func TestDecode_ReportsAllErrors(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"nothing is there": {record.KindNetworkPerson, `{}`, []string{"profile_id missing_identity",
+		"empty object": {record.KindNetworkPerson, `{}`, []string{"profile_id missing_identity",
 			"last_updated missing_version", "username missing_field"}},
 		"other names": {
 			record.KindNetworkPerson, `{"id":"17","name":"S","email":"s@x.example","changed":"2026"}`,
@@ -62,26 +62,26 @@ func TestDecode_ReportsAllErrors(t *testing.T) {
 		}},
 		"an erasure": {record.KindErasure, `{"identifiers":[{"type":"email","value":"a@x.example"}],"urgent":"yes"}`,
 			[]string{"urgent wrong_type", "requested_at missing_version"}},
-		"no JSON":   {record.KindNetworkPerson, `{"profile_id":`, []string{"profile_id syntax"}},
-		"no object": {record.KindNetworkPerson, `[]`, []string{"wrong_type"}},
-		"a NUL":     {record.KindNetworkPerson, `{"profile_id":5,"x":"\u0000"}`, []string{"profile_id wrong_type"}},
-		"stands twice": {record.KindNetworkPerson, `{"profile_id":5,"profile_id":"1"}`,
+		"not JSON":      {record.KindNetworkPerson, `{"profile_id":`, []string{"profile_id syntax"}},
+		"not an object": {record.KindNetworkPerson, `[]`, []string{"wrong_type"}},
+		"a NUL":         {record.KindNetworkPerson, `{"profile_id":5,"x":"\u0000"}`, []string{"profile_id wrong_type"}},
+		"duplicate field": {record.KindNetworkPerson, `{"profile_id":5,"profile_id":"1"}`,
 			[]string{"profile_id wrong_type"}},
 		"of a deletion": {record.KindNetworkPerson, `{"deleted":true}`, []string{"profile_id missing_identity",
 			"last_updated missing_version"}},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, told(t, c.kind, c.raw)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, errorsOf(t, c.kind, c.raw)) })
 	}
 }
 
-// The number of defects and the time for them are bounded.
+// Their number and the time to find them are bounded.
 func TestDecode_LimitsReportedErrors(t *testing.T) {
 	raw := `{"profile_id":"1","username":"a","last_updated":"2026","experience":[` +
 		strings.TrimSuffix(strings.Repeat(`{"start":"x"},`, 60_000), ",") + `]}`
 	began := time.Now()
-	require.Len(t, told(t, record.KindNetworkPerson, raw), 10)
+	require.Len(t, errorsOf(t, record.KindNetworkPerson, raw), 10)
 	require.Less(t, time.Since(began), 30*time.Second)
-	require.Len(t, told(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+
+	require.Len(t, errorsOf(t, record.KindNetworkPerson, `{"profile_id":{`+strings.Repeat(`"a":{`, 40)+
 		strings.Repeat(`}`, 40)+`}}`), 3)
 }
 

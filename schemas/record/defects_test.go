@@ -9,14 +9,14 @@ import (
 	"muster/schemas/record"
 )
 
-// defect is a bad record and what must be said of it.
+// defect is an invalid record with the expected error.
 type defect struct {
 	name string
 	kind record.Kind
 	raw  string
 	code string
 	path string
-	// schemaAccepts marks what JSON Schema cannot see or we do not ask of it.
+	// schemaAccepts marks errors that JSON Schema cannot express, or that ours omits.
 	schemaAccepts bool
 }
 
@@ -99,7 +99,7 @@ func defects() []defect {
 			code: record.CodeBadUTF8, path: "x[0]", schemaAccepts: true},
 		{name: "overlong UTF-8", kind: np, raw: with(ok, "\"summary\":\"\xc0\x80\""), code: record.CodeBadUTF8,
 			path: "summary", schemaAccepts: true},
-		{name: "half a surrogate pair", kind: np, raw: with(ok, `"summary":"\ud83d!"`), code: record.CodeBadUTF8,
+		{name: "unpaired surrogate", kind: np, raw: with(ok, `"summary":"\ud83d!"`), code: record.CodeBadUTF8,
 			path: "summary", schemaAccepts: true},
 		{name: "raw NUL", kind: np, raw: with(ok, "\"summary\":\"\x00\""), code: record.CodeNULByte, path: "summary",
 			schemaAccepts: true},
@@ -109,7 +109,7 @@ func defects() []defect {
 			path: "x.\ufffd", schemaAccepts: true},
 		{name: "too deep", kind: np, raw: with(ok, `"x":`+strings.Repeat("[", 64)+strings.Repeat("]", 64)),
 			code: record.CodeTooDeep, path: "x" + strings.Repeat("[0]", 63), schemaAccepts: true},
-		{name: "much too deep", kind: np, raw: with(ok, `"x":`+strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}",
+		{name: "far too deep", kind: np, raw: with(ok, `"x":`+strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}",
 			9000)), code: record.CodeTooDeep, path: "x" + strings.Repeat(".a", 63), schemaAccepts: true},
 		{name: "absurdly deep", kind: np, raw: with(ok, `"x":`+strings.Repeat("[", 100_000)+strings.Repeat("]",
 			100_000)), code: record.CodeTooDeep, path: "x" + strings.Repeat("[0]", 63), schemaAccepts: true},
@@ -146,7 +146,8 @@ func defects() []defect {
 			code: record.CodeWrongType, path: "experience[1].current"},
 		{name: "number for a date", kind: np, raw: with(ok, `"experience":[{"start":2019}]`),
 			code: record.CodeWrongType, path: "experience[0].start"},
-		{name: "wrong type far below", kind: np, raw: with(ok, `"experience":[{},{},{},{"company":{"name":["x"]}}]`),
+		{name: "deeply nested wrong type", kind: np, raw: with(ok, `"experience":[{},{},{},`+
+			`{"company":{"name":["x"]}}]`),
 			code: record.CodeWrongType, path: "experience[3].company.name"},
 		{name: "object for a personal e-mail", kind: np, raw: with(ok, `"personal_email":{"email":"x@y.example"}`),
 			code: record.CodeWrongType, path: "personal_email"},
@@ -197,7 +198,7 @@ func defects() []defect {
 			path: "current_position.start", schemaAccepts: true},
 		{name: "word for a date", kind: np, raw: with(ok, `"experience":[{"end":"Present"}]`), code: record.CodeBadDate,
 			path: "experience[0].end"},
-		{name: "word for a date behind a position that has one", kind: np,
+		{name: "word for a date after a valid position", kind: np,
 			raw:  with(ok, `"current_position":{"start":"2019"},"experience":[{"end":"Present"}]`),
 			code: record.CodeBadDate, path: "experience[0].end"},
 		{name: "slashes in a date", kind: np, raw: with(ok, `"certifications":[{},{"issue_date":"03/2019"}]`),
@@ -260,7 +261,8 @@ func defects() []defect {
 				`"observed_at":"2026"}`, code: record.CodeMissingIdentity, path: "b.username"},
 		{name: "link with an impossible username", kind: al,
 			raw: `{"a":{"platform":"network","username":"x y"},"b":{"platform":"codehost","username":"y"},` +
-				`"source":"s","observed_at":"2026"}`, code: record.CodeBadIdentity, path: "a.username", schemaAccepts: true},
+				`"source":"s","observed_at":"2026"}`, code: record.CodeBadIdentity, path: "a.username",
+			schemaAccepts: true},
 		{name: "link without source", kind: al,
 			raw: `{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},` +
 				`"observed_at":"2026"}`, code: record.CodeMissingIdentity, path: "source"},
@@ -269,12 +271,12 @@ func defects() []defect {
 				`"observed_at":"2026"}`, code: record.CodeBadIdentity, path: "b", schemaAccepts: true},
 		{name: "link with too much confidence", kind: al, raw: with(oka, `"confidence":1.5`),
 			code: record.CodeOutOfRange, path: "confidence"},
-		{name: "list of something else", kind: cl, raw: `{"user_id":1,"list":"stars","last_updated":"2026"}`,
+		{name: "list of an unknown kind", kind: cl, raw: `{"user_id":1,"list":"stars","last_updated":"2026"}`,
 			code: record.CodeBadIdentity, path: "list"},
 	}
 }
 
-func TestDecodeRejects(t *testing.T) {
+func TestDecode_RejectsInvalid(t *testing.T) {
 	codes := map[string]bool{}
 	for _, c := range defects() {
 		t.Run(c.name, func(t *testing.T) {
@@ -293,7 +295,8 @@ func TestDecodeRejects(t *testing.T) {
 	for _, code := range []string{
 		record.CodeUnknownKind, record.CodeTooLarge, record.CodeTooDeep, record.CodeSyntax, record.CodeDuplicateKey,
 		record.CodeBadUTF8, record.CodeNULByte, record.CodeWrongType, record.CodeOutOfRange, record.CodeMissingIdentity,
-		record.CodeMissingVersion, record.CodeMissingField, record.CodeBadIdentity, record.CodeBadDate, record.CodeBadValue,
+		record.CodeMissingVersion, record.CodeMissingField, record.CodeBadIdentity, record.CodeBadDate,
+		record.CodeBadValue,
 	} {
 		require.True(t, codes[code], "no case for %s", code)
 	}

@@ -38,8 +38,8 @@ func fieldTexts() map[string]string {
 		"Position.title":       "Job title.",
 		"Position.description": "Long description.",
 		"Position.start":       "First year, month or day.",
-		"Position.end":         "Last year, month or day; absent while it lasts.",
-		"Position.current":     "Whether it lasts. If absent, a position without `end` lasts.",
+		"Position.end":         "Last year, month or day; absent for a current position.",
+		"Position.current":     "Whether the position is current. If absent, a position without `end` is current.",
 		"Position.location":    "Place of work.",
 		"Position.company":     "Employer.",
 
@@ -50,7 +50,7 @@ func fieldTexts() map[string]string {
 		"Education.summary":        "Free text.",
 		"Education.start":          "First year, month or day.",
 		"Education.end":            "Last year, month or day.",
-		"Education.current":        "Whether it lasts.",
+		"Education.current":        "Whether the education is ongoing.",
 		"Education.location":       "Place of the school.",
 		"Education.degrees":        "Degrees.",
 		"Education.majors":         "Major subjects.",
@@ -172,7 +172,7 @@ func fieldTexts() map[string]string {
 		"CodehostRepo.deleted":   "Whether the repository is withdrawn.",
 		"CodehostCommit.user_id": "The author's account.",
 		"CodehostCommit.deleted": "Whether the commit is withdrawn.",
-		"Erasure.urgent":         "Whether to delete at once instead of within a day.",
+		"Erasure.urgent":         "Whether to delete immediately instead of within a day.",
 
 		"AccountLink.confidence": "Probability that the link is right; 1 if absent.",
 	}

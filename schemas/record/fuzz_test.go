@@ -14,10 +14,8 @@ import (
 	"muster/schemas/record"
 )
 
-// FuzzDecode checks what must hold for any bytes: Decode ends, gives a record
-// or an *Invalid; a record survives its own JSON with the same identity,
-// version, hash and body; and members in canonical order (RFC 8785) have the
-// same hash.
+// FuzzDecode checks what must hold for any bytes: Decode returns a record or a *ValidationError; a record survives its
+// own JSON with the same identity, version, hash and body; and fields in canonical order (RFC 8785) have the same hash.
 func FuzzDecode(f *testing.F) {
 	definitions := allDefinitions()
 	for i, d := range definitions {
@@ -42,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 		kind := definitions[int(index)%len(definitions)].Kind
 		input := bytes.Clone(raw)
 		r, err := record.Decode(kind, raw)
-		require.Equal(t, input, raw, "the input is not written to")
+		require.Equal(t, input, raw, "the input is not modified")
 		if err != nil {
 			bad, ok := record.AsValidationError(err)
 			require.True(t, ok)
@@ -62,8 +60,8 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, r, again)
 
-		// Members in another order. Canonicalize also rewrites numbers, so only
-		// records whose numbers it leaves alone can be compared.
+		// Canonical field order. Canonicalize also rewrites numbers, so only records whose numbers it leaves unchanged
+		// can be compared.
 		sorted := jsontext.Value(bytes.Clone(r.JSON))
 		if err := sorted.Canonicalize(jsontext.CanonicalizeRawInts(false),
 			jsontext.CanonicalizeRawFloats(false)); err == nil {
@@ -73,7 +71,7 @@ func FuzzDecode(f *testing.F) {
 			require.Equal(t, r.Key, other.Key)
 		}
 
-		// The Go type written out again is a sound record of the same identity.
+		// The encoded Go type is a valid record of the same identity.
 		written, err := json.Marshal(r.Body)
 		require.NoError(t, err)
 		rewritten, err := record.Decode(kind, written)

@@ -17,8 +17,10 @@ func TestDecode_NormalizesIntegers(t *testing.T) {
 	}{
 		{
 			record.KindNetworkPerson,
-			`{"profile_id":"jj","username":"jj","last_updated":"2026-01-01", "connections":10.0,"followers": 1e3 ,"rank":2.0}`,
-			`{"profile_id":"jj","username":"jj","last_updated":"2026-01-01","connections":10,"followers":1000,"rank":2.0}`,
+			`{"profile_id":"jj","username":"jj","last_updated":"2026-01-01", "connections":10.0,"followers": 1e3 ,` +
+				`"rank":2.0}`,
+			`{"profile_id":"jj","username":"jj","last_updated":"2026-01-01","connections":10,"followers":1000,` +
+				`"rank":2.0}`,
 		},
 		{
 			record.KindCodehostPerson,

@@ -113,15 +113,15 @@ func invalidOf(kind Kind, raw []byte, err error) *ValidationError {
 	case syntactic != nil && passesMaxDepth(syntactic.JSONPointer):
 		bad.Code, bad.Reason = CodeTooDeep, reasonTooDeep
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		bad.Code, bad.Reason = CodeDuplicateKey, "stands twice in its object"
+		bad.Code, bad.Reason = CodeDuplicateKey, "occurs twice in its object"
 	case len(bytes.TrimSpace(raw)) == 0:
 		bad.Reason = "is empty"
 	case bytes.IndexByte(raw, 0) >= 0:
-		bad.Code, bad.Reason = CodeNULByte, "holds a NUL byte"
+		bad.Code, bad.Reason = CodeNULByte, "contains a NUL byte"
 	case !utf8.Valid(raw):
 		bad.Code, bad.Reason = CodeBadUTF8, "is not valid UTF-8"
 	case strings.Contains(err.Error(), "surrogate pair"):
-		bad.Code, bad.Reason = CodeBadUTF8, "holds half a surrogate pair"
+		bad.Code, bad.Reason = CodeBadUTF8, "contains an unpaired surrogate"
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		bad.Reason = fmt.Sprintf("ends too early, at byte %d", len(raw))
 	}
@@ -143,10 +143,10 @@ func syntaxReason(err error) string {
 	return text
 }
 
-// maxPath is the maximum length of Invalid.Path: unknown field names can have any length.
+// maxPath is the maximum length of ValidationError.Path: unknown field names can have any length.
 const maxPath = 512
 
-// pathOf converts a JSON Pointer (RFC 6901) to the notation of Invalid.Path, truncated below MaxDepth.
+// pathOf converts a JSON Pointer (RFC 6901) to the notation of ValidationError.Path, truncated below MaxDepth.
 func pathOf(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	depth := 0

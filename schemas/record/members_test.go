@@ -22,14 +22,16 @@ func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 			want: []string{"fullname"},
 		},
 		{
-			name: "in objects and lists, as often as they stand there", kind: record.KindNetworkPerson,
-			raw: `{"profile_id":"p_1","last_updated":"2026","username":"ada","location":{"town":"London","city":"London"},` +
-				`"experience":[{"company_name":"Kora"},{"title":"Engineer","company":{"slug":"kora"}},{"company_name":"Tide"}]}`,
+			name: "in objects and arrays, every time", kind: record.KindNetworkPerson,
+			raw: `{"profile_id":"p_1","last_updated":"2026","username":"ada","location":{"town":"London",` +
+				`"city":"London"},` +
+				`"experience":[{"company_name":"Kora"},{"title":"Engineer","company":{"slug":"kora"}},` +
+				`{"company_name":"Tide"}]}`,
 			want: []string{"location.town", "experience[].company_name", "experience[].company.slug",
 				"experience[].company_name"},
 		},
 		{
-			name: "what stands below one is not walked", kind: record.KindNetworkPerson,
+			name: "not below an unknown field", kind: record.KindNetworkPerson,
 			raw:  `{"profile_id":"p_1","last_updated":"2026","username":"ada","profile":{"a":{"b":[{"c":1}]}}}`,
 			want: []string{"profile"},
 		},
@@ -40,21 +42,22 @@ func TestEachUnknown_VisitsFieldsOutsideSchema(t *testing.T) {
 			want: []string{`füll"name`},
 		},
 		{
-			name: "of lists that are split off, and of those that hold anything", kind: record.KindCodehostPerson,
+			name: "in embedded lists, but not in arrays of any values", kind: record.KindCodehostPerson,
 			raw: `{"user_id":1,"last_updated":"2026","codehost_username":"ada","starred_repos":[{"any":1}],` +
 				`"repos":[{"id":1,"updated_at":"2026","stars":7}],"commits":[{"sha":"a","author_date":"2026",` +
 				`"repo":{"full_name":"a/b","fork":true}}]}`,
 			want: []string{"repos[].stars", "commits[].repo.fork"},
 		},
 		{
-			name: "of the accounts of a link", kind: record.KindAccountLink,
+			name: "in the accounts of a link", kind: record.KindAccountLink,
 			raw: `{"a":{"platform":"codehost","username":"x","url":"u"},"b":{"platform":"network","username":"y"},` +
 				`"source":"s","observed_at":"2026"}`,
 			want: []string{"a.url"},
 		},
 		{
-			name: "of an order to forget", kind: record.KindErasure,
-			raw:  `{"identifiers":[{"type":"email","value":"a@x.example","kind":"home"}],"requested_at":"2026","scop":"network"}`,
+			name: "of an erasure", kind: record.KindErasure,
+			raw: `{"identifiers":[{"type":"email","value":"a@x.example","kind":"home"}],"requested_at":"2026",` +
+				`"scop":"network"}`,
 			want: []string{"identifiers[].kind", "scop"},
 		},
 		{

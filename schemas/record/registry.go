@@ -20,7 +20,7 @@ const (
 	// KindErasure requests erasures. Such requests are ingested like records but are not published as
 	// records: they have no topic and no read model, and are not in [Definitions].
 	KindErasure Kind = "erasure"
-	// KindCodehostList is created by Split and never ingested directly.
+	// KindCodehostList is created by SplitEmbedded and never ingested directly.
 	KindCodehostList Kind = "codehost-list"
 )
 
@@ -112,7 +112,7 @@ func (c codec) definition() Definition {
 	}
 }
 
-// hashed reports whether a top-level field is part of the content hash. The version and the lists that Split
+// hashed reports whether a top-level field is part of the content hash. The version and the lists that SplitEmbedded
 // extracts are not.
 func (c codec) hashed(name []byte) bool {
 	if string(name) == c.version {

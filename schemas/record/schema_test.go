@@ -17,10 +17,9 @@ import (
 	"muster/schemas/record"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "write golden files")
 
-// The JSON Schemas are derived from the Go types, so that they cannot drift
-// apart: this file is their generator (go test ./record -run Schemas -update).
+// This file generates the JSON Schemas from the Go types (go test ./record -run Schemas -update).
 
 const (
 	datePattern = `^[0-9]{4}(-[0-9]{2})?$|^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ` +
@@ -36,7 +35,7 @@ const (
 
 type object = map[string]any
 
-// kindSchema is what the types do not say.
+// kindSchema has what the types do not specify.
 type kindSchema struct {
 	title    string
 	body     any
@@ -63,8 +62,8 @@ func kindSchemas() map[record.Kind]kindSchema {
 					"codehost-repo records.",
 				"commits": "Commits of this author, without user_id; they are split off into " +
 					"codehost-commit records.",
-				"repos_complete":   "true states that repos are all there are: others are withdrawn.",
-				"commits_complete": "true states that commits are all there are: others are withdrawn.",
+				"repos_complete":   "true if repos is the complete list: other repositories are withdrawn.",
+				"commits_complete": "true if commits is the complete list: other commits are withdrawn.",
 			},
 		},
 		record.KindCodehostRepo: {title: "A repository of its owner", body: record.CodehostRepo{},
@@ -82,11 +81,11 @@ func kindSchemas() map[record.Kind]kindSchema {
 			enums: map[string][]string{"scope": {"all", "codehost", "network"}},
 			texts: map[string]string{
 				"scope":        "Records to erase: all, which is the default, or those of one webset.",
-				"requested_by": "The person or authority that asked.", "note": "Reference to the request's file.",
+				"requested_by": "Requesting person or authority.", "note": "Reference to the request's file.",
 			},
 		},
 		record.KindCodehostList: {
-			title: "All of an owner's repositories or commits at one moment (made by muster itself)",
+			title: "All of an owner's repositories or commits at one time (created by muster)",
 			body:  record.CodehostList{},
 			enums: map[string][]string{"list": {"repos", "commits"}},
 		},
@@ -183,7 +182,7 @@ func identifiersSchema() object {
 				"value": object{"type": []any{"string", "number"}, "pattern": notBlank, "maxLength": identityLength,
 					"description": "Value of the identifier."},
 				"sha256": object{"type": "string", "pattern": "^[0-9A-Fa-f]{64}$",
-					"description": "SHA-256 of the standard form, in hexadecimal, instead of the value."},
+					"description": "SHA-256 of the normalized form, in hexadecimal, instead of the value."},
 			},
 			"required": []any{"type"},
 			"oneOf":    []any{object{"required": []any{"value"}}, object{"required": []any{"sha256"}}},
@@ -191,7 +190,7 @@ func identifiersSchema() object {
 	}
 }
 
-// allDefinitions are those of records and of requests.
+// allDefinitions returns the definitions of records and requests.
 func allDefinitions() []record.Definition {
 	erasure, _ := record.Lookup(record.KindErasure)
 	return append(record.Definitions(), erasure)
@@ -287,7 +286,7 @@ func compile(t testing.TB, d record.Definition) *jsonschema.Schema {
 	return schema
 }
 
-func TestSchemasAndDecodeAgree(t *testing.T) {
+func TestSchemas_AgreeWithDecode(t *testing.T) {
 	for _, d := range allDefinitions() {
 		schema := compile(t, d)
 		for _, file := range examples(t, d.Kind) {
@@ -300,7 +299,7 @@ func TestSchemasAndDecodeAgree(t *testing.T) {
 			})
 		}
 	}
-	// What Decode rejects for the shape of a field, the schema rejects too.
+	// The schema rejects the same field shapes as Decode.
 	for _, c := range defects() {
 		if c.schemaAccepts || c.kind == "" {
 			continue

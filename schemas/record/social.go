@@ -64,7 +64,7 @@ func accountKey(field string, account Account) (string, *ValidationError) {
 
 func (l *AccountLink) check() *ValidationError {
 	if c := l.Confidence; c != nil && (*c < 0 || *c > 1) {
-		return &ValidationError{Path: "confidence", Code: CodeOutOfRange, Reason: "must lie between 0 and 1"}
+		return &ValidationError{Path: "confidence", Code: CodeOutOfRange, Reason: "must be between 0 and 1"}
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 		s.reject(
 			&ValidationError{
 				Code:   CodeIncompleteList,
-				Reason: "is not honoured: the list has entries without identity",
+				Reason: "is ignored: the list has entries without identity",
 			},
 			name+"_complete",
 		)
@@ -139,7 +139,7 @@ func listRecord(owner int64, name, version string, items []string) (*Record, *Va
 	items = slices.Compact(items)
 	raw, err := json.Marshal(&CodehostList{UserID: &owner, List: name, LastUpdated: version, Items: items})
 	if err != nil {
-		return nil, &ValidationError{Code: CodeBadValue, Reason: "cannot be written as a list"}
+		return nil, &ValidationError{Code: CodeBadValue, Reason: "cannot be encoded as a list"}
 	}
 	c, _ := codecOf(KindCodehostList)
 	return c.decode(raw)

@@ -11,7 +11,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestSplit(t *testing.T) {
+func TestSplit_ExtractsEmbeddedRecords(t *testing.T) {
 	r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","repos":[
 		{"id":7,"updated_at":"2025","user_id":3,"name":"a \"quoted\" \\ name"},
 		{"updated_at":"2026-01","id":8,"x":{"user_id":9}},
@@ -20,7 +20,7 @@ func TestSplit(t *testing.T) {
 	],"bio":"b","last_updated":"2026-02","commits":[{"sha":"c1","author_date":"2024","user_\u0069d":5}],"z":[]}`)
 	before := r.Hash
 	parts, rejected := r.SplitEmbedded()
-	require.Equal(t, before, r.Hash, "the lists are no part of the person's content")
+	require.Equal(t, before, r.Hash, "the lists are not part of the person's content")
 	require.Equal(t, `{"user_id":42,"codehost_username":"jane","bio":"b","last_updated":"2026-02","z":[]}`,
 		string(r.JSON))
 	bare := decode(t, record.KindCodehostPerson, string(r.JSON))
@@ -32,7 +32,8 @@ func TestSplit(t *testing.T) {
 		require.Equal(t, decode(t, p.Kind, string(p.JSON)), p)
 	}
 	require.Equal(t, []string{
-		`codehost-repo 42/7 2025-01-01T00:00:00Z {"user_id":42,"id":7,"updated_at":"2025","name":"a \"quoted\" \\ name"}`,
+		`codehost-repo 42/7 2025-01-01T00:00:00Z {"user_id":42,"id":7,"updated_at":"2025",` +
+			`"name":"a \"quoted\" \\ name"}`,
 		`codehost-repo 42/8 2026-01-01T00:00:00Z {"user_id":42,"updated_at":"2026-01","id":8,"x":{"user_id":9}}`,
 		`codehost-commit 42/c1 2024-01-01T00:00:00Z {"user_id":42,"sha":"c1","author_date":"2024"}`,
 	}, got)
@@ -80,7 +81,7 @@ func TestSplit_RejectsEntriesWithPath(t *testing.T) {
 	}
 }
 
-func TestSplitCompleteLists(t *testing.T) {
+func TestSplit_ReportsCompleteLists(t *testing.T) {
 	const person = `{"user_id":42,"codehost_username":"jane","last_updated":"2026-02",`
 	for _, c := range []struct {
 		name, raw, list string
@@ -89,7 +90,7 @@ func TestSplitCompleteLists(t *testing.T) {
 	}{
 		{name: "complete", raw: `"repos_complete":true,"repos":[{"id":10,"updated_at":"2025"},{"id":9,` +
 			`"updated_at":"2025"}]}`, list: "repos", items: []string{"10", "9"}},
-		{name: "twice the same", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":9,` +
+		{name: "repeated entry", raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":9,` +
 			`"updated_at":"2026"}]}`, list: "repos", items: []string{"9"}},
 		{name: "none", raw: `"repos_complete":true,"repos":[]}`, list: "repos"},
 		{name: "commits", raw: `"commits_complete":true,"commits":[{"sha":"b","author_date":"2025"}]}`, list: "commits",
@@ -98,13 +99,14 @@ func TestSplitCompleteLists(t *testing.T) {
 		{name: "list null", raw: `"repos_complete":true,"repos":null}`},
 		{name: "not complete", raw: `"repos_complete":false,"repos":[{"id":9,"updated_at":"2025"}]}`},
 		{
-			name: "a bad entry with identity stays",
+			name: "an invalid entry with identity is listed",
 			raw:  `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10}]}`,
 			list: "repos", items: []string{"10", "9"}, rejected: []string{"repos[1].updated_at missing_version"},
 		},
 		{
-			name: "a withdrawn entry goes",
-			raw:  `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10,"updated_at":"2025","deleted":true}]}`,
+			name: "a withdrawn entry is not listed",
+			raw: `"repos_complete":true,"repos":[{"id":9,"updated_at":"2025"},{"id":10,"updated_at":"2025",` +
+				`"deleted":true}]}`,
 			list: "repos", items: []string{"9"},
 		},
 		{
@@ -136,7 +138,7 @@ func TestSplitCompleteLists(t *testing.T) {
 	}
 }
 
-func TestSplitOfEachList(t *testing.T) {
+func TestSplit_SupportsSingleLists(t *testing.T) {
 	for raw, key := range map[string]string{
 		`"repos":[{"id":7,"updated_at":"2025"}]`:       "42/7",
 		`"commits":[{"sha":"c","author_date":"2025"}]`: "42/c",
@@ -167,7 +169,7 @@ func TestSplit_IgnoresOtherRecords(t *testing.T) {
 	}
 }
 
-func TestSplitManyEntries(t *testing.T) {
+func TestSplit_HandlesManyEntries(t *testing.T) {
 	entries := make([]string, 10_000)
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"id":%d,"updated_at":"2025"}`, i)

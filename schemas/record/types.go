@@ -179,10 +179,8 @@ type CompanyImages struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// CodehostPerson is one account of the code host (records.md, kind
-// codehost-person; interface.md, "Code-hosting person webset record").
-// Embedded Repos and Commits are split off by Split and never published with
-// the person.
+// CodehostPerson is one account of the code host (records.md, kind codehost-person; interface.md, "Code-hosting person
+// webset record"). Embedded Repos and Commits are split off by SplitEmbedded and never published with the person.
 type CodehostPerson struct {
 	UserID      *int64 `json:"user_id"`
 	LastUpdated string `json:"last_updated"`
@@ -226,7 +224,7 @@ type CodehostPerson struct {
 	FollowerAccounts []jsontext.Value `json:"follower_accounts,omitempty"`
 	FollowedAccounts []jsontext.Value `json:"followed_accounts,omitempty"`
 
-	// Arrays of objects that Split extracts (records.md, table and rule 3).
+	// Arrays of objects that SplitEmbedded extracts (records.md, table and rule 3).
 	Repos           jsontext.Value `json:"repos,omitzero"`
 	ReposComplete   bool           `json:"repos_complete,omitzero"`
 	Commits         jsontext.Value `json:"commits,omitzero"`
@@ -235,9 +233,9 @@ type CodehostPerson struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
-// CodehostList contains all of an owner's repositories, or all of an author's commits, at one time: older
-// entries that it lacks are deleted (records.md, rule 3). Ingest creates one from each embedded list that is
-// marked complete, with an identity of its own, so that compaction and replay preserve it.
+// CodehostList contains all of an owner's repositories, or all of an author's commits, at one time: older entries that
+// it lacks are deleted (records.md, rule 3). Ingest creates one from each embedded list that is marked complete, with a
+// separate identity, so that compaction and replay preserve it.
 type CodehostList struct {
 	UserID      *int64         `json:"user_id"`
 	List        string         `json:"list"`

@@ -9,7 +9,7 @@ import (
 	"muster/schemas/record"
 )
 
-func TestParseVersion(t *testing.T) {
+func TestParseVersion_AcceptsDatesOnly(t *testing.T) {
 	for in, want := range map[string]string{
 		"0001":                                 "0001-01-01T00:00:00Z",
 		"2019":                                 "2019-01-01T00:00:00Z",
@@ -120,7 +120,8 @@ func TestNormalizeDate_ReadsWhatProgramsWrite(t *testing.T) {
 func TestDecode_NormalizesDates(t *testing.T) {
 	raw := `{"profile_id":"p","username":"u","last_updated":"2024-01-02 13:05:00.123456+00",` +
 		`"x":{"at":"2024-01-02 10:00"},` +
-		`"experience":[{"start":"2019-05","end":"2020-06-01 08:00:00"}],"education":[{"start":"2020-06-01T08:00+0200"}]}`
+		`"experience":[{"start":"2019-05","end":"2020-06-01 08:00:00"}],` +
+		`"education":[{"start":"2020-06-01T08:00+0200"}]}`
 	r, err := record.Decode(record.KindNetworkPerson, []byte(raw))
 	require.NoError(t, err)
 	require.Equal(t, `{"profile_id":"p","username":"u","last_updated":"2024-01-02T13:05:00.123456Z",`+
@@ -155,7 +156,7 @@ func TestObserved_ReturnsTheInstantOfEvidence(t *testing.T) {
 	}
 }
 
-func TestVersionsAreOrderedLikeTime(t *testing.T) {
+func TestVersion_IsOrderedLikeTime(t *testing.T) {
 	var last record.Version = -1
 	for _, in := range []string{
 		"0001", "0001-02", "1969-12-31T23:59:59.999999Z", "1970", "2019", "2019-01-01T00:00:00.000001Z", "2019-01-02",
@@ -174,7 +175,7 @@ func TestVersionsAreOrderedLikeTime(t *testing.T) {
 	require.Equal(t, record.Version(1_000_002), second, "microseconds")
 }
 
-func TestPartialDateFull(t *testing.T) {
+func TestPartialDate_IsCompleted(t *testing.T) {
 	for in, want := range map[record.PartialDate]string{
 		"": "", "2019": "2019-01-01", "2019-05": "2019-05-01", "2019-05-06": "2019-05-06",
 		"2019-05-06T07:08:09Z": "2019-05-06",

@@ -8,8 +8,7 @@ type Record struct {
 	JSON []byte
 }
 
-// Person returns every record of the person with the index, versions oldest
-// first: accounts, repositories, commits, account links. No companies.
+// Person returns every record of the person with the index, except companies, versions oldest first.
 func (x *World) Person(index int) ([]Record, error) {
 	if index < 0 || index >= x.w.people {
 		return nil, fmt.Errorf("person %d of %d: out of range", index, x.w.people)

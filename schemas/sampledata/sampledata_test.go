@@ -22,10 +22,10 @@ import (
 var (
 	update = flag.Bool("update", false, "rewrite golden files")
 	scale  = flag.Int("world.people", 15_000, "people in the statistics test and the benchmark; 1000000 checks the "+
-		"full-size promises")
+		"full-size statistics")
 )
 
-// memory keeps a whole world.
+// memory stores a whole world.
 type memory struct {
 	lines map[string][][]byte
 	truth [][]byte
@@ -48,7 +48,7 @@ func generate(tb testing.TB, o Options) *memory {
 	return m
 }
 
-// hasher reduces a world to one hash a file.
+// hasher reduces a world to one hash per file.
 type hasher struct{ files map[string]hash.Hash }
 
 func (h *hasher) write(name string, json []byte) {
@@ -70,7 +70,7 @@ func (h *hasher) String() string {
 	return b.String()
 }
 
-func TestDeterministic(t *testing.T) {
+func TestGenerate_IsDeterministic(t *testing.T) {
 	run := func(o Options) string {
 		h := &hasher{files: map[string]hash.Hash{}}
 		require.NoError(t, Generate(t.Context(), o, h, nil))
@@ -85,7 +85,7 @@ func TestDeterministic(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got, "a seed no longer means the same world; run with -update if that is intended")
+	require.Equal(t, string(want), got, "the world of a seed has changed; run with -update if that is intended")
 	require.Equal(t, got, run(o))
 
 	o.Seed = 8
@@ -95,7 +95,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-func TestPersonIsTheSameAlone(t *testing.T) {
+func TestPerson_EqualsPersonOfWholeWorld(t *testing.T) {
 	o := Options{People: 300, Seed: 3}
 	m := generate(t, o)
 	all := map[string]bool{}
@@ -133,7 +133,7 @@ func TestPersonIsTheSameAlone(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestOptions_AreValidated(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no people":       {},
 		"too many people": {People: MaxPeople + 1},
@@ -155,7 +155,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestWriteFiles(t *testing.T) {
+func TestWriteFiles_WritesAllKinds(t *testing.T) {
 	dir := t.TempDir()
 	var calls, last int
 	sum, err := WriteFiles(t.Context(), dir, Options{People: 250, Seed: 2}, func(done, total int) {
@@ -181,7 +181,7 @@ func TestWriteFiles(t *testing.T) {
 	require.Len(t, entries, len(Kinds())+1, "only complete files remain")
 }
 
-func TestWriteFilesCancelled(t *testing.T) {
+func TestWriteFiles_LeavesNothingIfCanceled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -209,7 +209,7 @@ func (f *failing) Record(string, []byte) error {
 
 func (f *failing) Truth([]byte) error { return errFull }
 
-func TestSinkErrorEndsGeneration(t *testing.T) {
+func TestGenerate_ReturnsSinkError(t *testing.T) {
 	for _, n := range []int{0, 500, 1 << 30} {
 		require.ErrorIs(t, Generate(t.Context(), Options{People: 200}, &failing{n}, nil), errFull)
 	}
@@ -230,7 +230,7 @@ func countLines(t *testing.T, path string) (n int, size int64) {
 	return n, size
 }
 
-func TestPermutation(t *testing.T) {
+func TestPermutation_IsBijective(t *testing.T) {
 	for _, size := range []uint64{1, 2, 3, 7, 64, 1000, 4097} {
 		p, seen := newPermutation(size, size*31), make([]bool, size)
 		for i := range size {
@@ -243,7 +243,7 @@ func TestPermutation(t *testing.T) {
 	}
 }
 
-// peak watches the live heap while a world streams by.
+// peak records the maximum live heap during a generation.
 type peak struct {
 	every, n int
 	most     uint64
@@ -265,9 +265,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMemoryBound shows that a person costs a bounded number of bytes: the live
-// heap grows by less than 200 a person, however much is written.
-func TestMemoryBound(t *testing.T) {
+// The live heap grows by less than 200 bytes per person.
+func TestGenerate_MemoryPerPersonIsBounded(t *testing.T) {
 	measure := func(people int) uint64 {
 		base := liveHeap()
 		p := &peak{every: people / 2}
@@ -277,7 +276,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 	small, large := measure(3000), measure(15000)
 	perPerson := (float64(large) - float64(small)) / 12000
-	t.Logf("live heap: %d bytes at 3,000 people, %d at 15,000: %.0f bytes a person", small, large, perPerson)
+	t.Logf("live heap: %d bytes at 3,000 people, %d at 15,000: %.0f bytes per person", small, large, perPerson)
 	require.Less(t, perPerson, 200.0)
 }
 
@@ -286,7 +285,7 @@ type discard struct{ bytes int64 }
 func (d *discard) Record(_ string, json []byte) error { d.bytes += int64(len(json)); return nil }
 func (d *discard) Truth(json []byte) error            { d.bytes += int64(len(json)); return nil }
 
-// BenchmarkGenerate reports people a minute on one goroutine.
+// BenchmarkGenerate reports people per minute on one goroutine.
 func BenchmarkGenerate(b *testing.B) {
 	people := *scale
 	var d discard

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// census counts a world as it streams by; at 1,000,000 people it needs about a
-// gigabyte.
+// census counts the records of a generation; 1,000,000 people need about a gigabyte.
 type census struct {
 	tb        testing.TB
 	names     map[string]int // full names of network records
@@ -191,8 +190,7 @@ func (c *census) Truth(line []byte) error {
 	return nil
 }
 
-// alike reports whether two handles share four letters in a row, or one's
-// letters stand in the other.
+// alike reports whether two handles share four letters in a row, or one has the letters of the other.
 func alike(a, b string) bool {
 	letters := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -242,10 +240,9 @@ func correlation(x, y []float64) float64 {
 	return (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
 }
 
-// TestStatistics checks what the sample data promises (issue text: distinct and
-// common names, scripts, unlike user names, active developers). The promises are
-// about 1,000,000 people: go test -run TestStatistics -world.people 1000000.
-func TestStatistics(t *testing.T) {
+// Covers distinct and common names, scripts, usernames unlike names, and active developers. The documented values are
+// for 1,000,000 people: go test -run TestStatistics -world.people 1000000.
+func TestStatistics_AreAsDocumented(t *testing.T) {
 	c := newCensus(t)
 	require.NoError(t, Generate(t.Context(), Options{People: *scale, Seed: 21}, c, nil))
 	n := float64(c.people)
@@ -258,7 +255,7 @@ func TestStatistics(t *testing.T) {
 	require.InDelta(t, 0.25, float64(c.presence["microblog"])/n, 0.04)
 
 	shown := float64(len(c.names)) / n
-	t.Logf("distinct names: %d of people, %d shown on network; the 1,000 commonest: %.1f%% and %.1f%%",
+	t.Logf("distinct names: %d of people, %d shown on network; the 1,000 most common: %.1f%% and %.1f%%",
 		len(c.distinct), len(c.names), 100*topShare(c.distinct, 1000), 100*topShare(c.names, 1000))
 	require.GreaterOrEqual(t, float64(len(c.distinct))/n, 0.3)
 	require.GreaterOrEqual(t, shown, 0.3)
@@ -303,9 +300,8 @@ func TestStatistics(t *testing.T) {
 	require.Len(t, c.dirt, 14)
 }
 
-// TestNoLeak shows that neither ids nor record order tell who is who: they do
-// not correlate between the platforms, nor with the person's index.
-func TestNoLeak(t *testing.T) {
+// Ids and record order do not correlate between platforms, nor with the person's index.
+func TestRecords_DoNotRevealIdentity(t *testing.T) {
 	m := generate(t, Options{People: 6000, Seed: 31})
 	position := map[string]map[string]float64{}
 	for p := onNetwork; p <= onMicroblog; p++ {
@@ -354,7 +350,7 @@ func TestNoLeak(t *testing.T) {
 	}
 }
 
-func TestAccountLinkOptions(t *testing.T) {
+func TestOptions_AccountLinksAreMinimums(t *testing.T) {
 	m := generate(t, Options{People: 1500, Seed: 6, AccountLinks: 9000, JoinedLinks: 1500})
 	present := map[string]bool{}
 	for p := onNetwork; p <= onMicroblog; p++ {

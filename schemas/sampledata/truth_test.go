@@ -55,8 +55,7 @@ func handleOf(p platform, rec map[string]any) string {
 	return strings.ToLower(s)
 }
 
-// newestRecords reads a kind the way records.md says: per identity the newest
-// version wins, whatever the order.
+// newestRecords returns the newest version of each identity of a kind (records.md), in any order.
 func newestRecords(
 	tb testing.TB, m *memory, p platform,
 ) (newest map[string]map[string]any, at map[string]time.Time, ever map[string]map[string]bool) {
@@ -81,9 +80,8 @@ func newestRecords(
 	return newest, at, ever
 }
 
-// TestTruthAgreesWithRecords recomputes from the records alone who holds each
-// handle and e-mail address now, and compares with the truth.
-func TestTruthAgreesWithRecords(t *testing.T) {
+// Recomputes the owner of each handle and e-mail address from the records alone.
+func TestTruth_AgreesWithRecords(t *testing.T) {
 	m := generate(t, Options{People: 9000, Seed: 11})
 	handles, emails := map[string]map[string]any{}, map[string]map[string]any{}
 	accounts := map[string]map[string]any{}
@@ -195,7 +193,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 			}
 			for _, key := range []string{"personal_email", "school_email"} {
 				if s, ok := rec[key].(string); ok && s != "" {
-					require.True(t, seen[strings.ToLower(s)], "%s %q stands in emails too", key, s)
+					require.True(t, seen[strings.ToLower(s)], "%s %q is in emails, too", key, s)
 				}
 			}
 		}
@@ -232,9 +230,8 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 	require.Greater(t, several, 15)
 }
 
-// TestTruthLinks checks the declared links of the truth against the fields of
-// the newest records.
-func TestTruthLinks(t *testing.T) {
+// Compares the declared links with the fields of the newest records.
+func TestTruth_LinksAgreeWithRecords(t *testing.T) {
 	m := generate(t, Options{People: 3000, Seed: 12})
 	newest := map[platform]map[string]map[string]any{}
 	for p := onNetwork; p <= onMicroblog; p++ {
@@ -269,7 +266,7 @@ func TestTruthLinks(t *testing.T) {
 			from := link["from"].(map[string]any)
 			if kind == AccountLink {
 				require.True(t, ids[from["platform"].(string)] != "" || ids[to["platform"].(string)] != "",
-					"one end is the person's")
+					"one end is the person's account")
 				continue
 			}
 			p := byName[from["platform"].(string)]

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// required are the identity, version and required fields of each kind
-// (records.md), with the JSON type of each; the version comes last.
+// required returns the identity, required and version fields of each kind (records.md), in this order, with their
+// types.
 func required() map[string][][2]string {
 	return map[string][][2]string{
 		NetworkPerson:   {{"profile_id", "string"}, {"username", "string"}, {"last_updated", "time"}},
@@ -22,24 +22,23 @@ func required() map[string][][2]string {
 	}
 }
 
-// fieldTypes are the types of the remaining fields, wherever they stand; null
-// is allowed for all of them.
+// fieldTypes returns the types of the remaining fields at any depth; null is allowed for all of them.
 func fieldTypes() map[string]string {
 	types := map[string]string{}
 	for kind, names := range map[string]string{
-		"string": `first_name middle_name last_name full_name username url photo headline summary city state country continent
-			start end name network_url credential_id credential_url issuer proficiency language skill personal_email raw_address
-			country_code title description company_id school_id field_of_study issue_date codehost_username network_username
-			microblog_username tagline industry company_size website phone region postal_code line1 line2 logo cover network_slug
-			network_id avatar_url bio blog school_email personal_website sha message author_name author_email author_login
-			account_type type label timezone source platform`,
+		"string": `first_name middle_name last_name full_name username url photo headline summary city state country
+			continent start end name network_url credential_id credential_url issuer proficiency language skill
+			personal_email raw_address country_code title description company_id school_id field_of_study
+			issue_date codehost_username network_username microblog_username tagline industry company_size
+			website phone region postal_code line1 line2 logo cover network_slug network_id avatar_url bio blog
+			school_email personal_website sha message author_name author_email author_login account_type type
+			label timezone source platform`,
 		"integer": `connections followers following employees founded public_repos public_gists ` +
 			`stargazers_count forks_count id`,
 		"number":  `latitude longitude confidence`,
 		"boolean": `current hireable deleted repos_complete commits_complete fork archived`,
-		"array": `experience education certifications languages skills degrees majors minors emails ` +
-			`social_accounts specialties
-			repos commits topics additional_emails starred_repos follower_accounts followed_accounts`,
+		"array": `experience education certifications languages skills degrees majors minors emails social_accounts
+			specialties repos commits topics additional_emails starred_repos follower_accounts followed_accounts`,
 		"object": `current_position school location_canonical profile headquarters images repo a b`,
 		"time":   `created_at updated_at last_updated author_date observed_at`,
 	} {
@@ -71,9 +70,8 @@ func isType(tb testing.TB, v any, kind string) bool {
 	return v == nil
 }
 
-// TestRecordsAreValid decodes every record strictly (duplicate names and bad
-// UTF-8 are errors) and checks required fields, types, dates and hosts.
-func TestRecordsAreValid(t *testing.T) {
+// Decodes strictly: duplicate names and invalid UTF-8 are errors. Checks required fields, types, dates and hosts.
+func TestRecords_AreValid(t *testing.T) {
 	m := generate(t, Options{People: 2500, Seed: 41})
 	partial := regexp.MustCompile(`^\d{4}(-\d{2}(-\d{2})?)?$`)
 	host := regexp.MustCompile(`(?i)https?://([^/?"#\s]+)`)
@@ -91,7 +89,7 @@ func TestRecordsAreValid(t *testing.T) {
 	var walk func(rec, v any, key string)
 	walk = func(rec, v any, key string) {
 		if kind, ok := types[key]; ok {
-			require.True(t, isType(t, v, kind), "%s: %v is no %s in %v", key, v, kind, rec)
+			require.True(t, isType(t, v, kind), "%s: %v is not a %s in %v", key, v, kind, rec)
 		}
 		switch x := v.(type) {
 		case map[string]any:

@@ -14,8 +14,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// BenchmarkRecord looks people's records up, each another one, in a set that none of
-// their identifiers is in.
+// BenchmarkRecord looks up different people's records in a set without their identifiers.
 func BenchmarkRecord(b *testing.B) {
 	records := make([]*record.Record, 1<<13)
 	for i := range records {

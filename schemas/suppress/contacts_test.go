@@ -84,7 +84,7 @@ func TestSet_IgnoresWhiteSpaceAroundIDs(t *testing.T) {
 	_, hit := s.Record(r)
 	require.True(t, hit)
 	_, hit = s.ID(identity.Network, r.Key)
-	require.True(t, hit, "the tables have the id as the record has it")
+	require.True(t, hit, "tables have the id as in the record")
 	_, _, more := s.Derive(identity.Network, r.Key, s.Key().Of(suppress.ProfileID, "p1"))
-	require.False(t, more, "it is the same entry")
+	require.False(t, more, "the entry is the same")
 }

@@ -32,8 +32,8 @@ func (s *Set) FindInDocument(platforms *identity.Platforms, raw []byte) (Hash, b
 	return s.FindInDocumentOf(platforms, "", raw)
 }
 
-// FindInDocumentOf is Document for an actual or rejected record of a person on a platform: its id and username are
-// looked up, too.
+// FindInDocumentOf is FindInDocument for an actual or rejected record of a person on a platform: its id and username
+// are looked up, too.
 func (s *Set) FindInDocumentOf(platforms *identity.Platforms, platform string, raw []byte) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false

@@ -295,8 +295,8 @@ func (f *dropFields) target(name string) (*[]string, func(string) string) {
 	return nil, nil
 }
 
-// DropMembers returns substrings of the field names that DropValues or Phones read, except names and
-// locations: a JSON text without any of them has no value that may be on a list, except e-mail addresses.
+// DropMembers returns substrings of the field names that DropValues reads, except names and locations: a JSON text
+// without any of them has no value that may be on a list, except e-mail addresses.
 func DropMembers() []string {
 	return []string{"phone", "mobile", `"date_of_birth`, `"birth`, `"dob`, `"vin`, `"maid`, `"idfa`, `"gaid`, `"aaid`,
 		"advertising_id", `"ctv`, `"tv_id`}

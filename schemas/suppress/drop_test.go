@@ -17,7 +17,7 @@ func base64Of(sum [sha256.Size]byte) string { return base64.StdEncoding.EncodeTo
 
 // Compares normalized forms and hashes with the values published by the platform (DROP technical
 // specifications 1.2.0, Working with the data).
-func TestDropVectors(t *testing.T) {
+func TestDrop_EqualsPublishedVectors(t *testing.T) {
 	email := func(v string) string {
 		key, err := identity.NormalizeEmail(v)
 		require.NoError(t, err, v)
@@ -58,7 +58,7 @@ func TestDropVectors(t *testing.T) {
 		suppress.DropName("Eve"), suppress.DropName("Genesis"), suppress.DropVIN("1HGCM82633A004352"))))
 }
 
-func TestDropForms(t *testing.T) {
+func TestDrop_NormalizesValues(t *testing.T) {
 	for in, want := range map[string]string{
 		"O'Brien": "obrien", "José": "jose", "Müller": "muller", "Иванов": "ivanov", "Ёлкина": "yolkina",
 		"Щербакова": "shcherbakova",
@@ -140,8 +140,8 @@ func TestDropValues_AreFoundBySet(t *testing.T) {
 		network + `,"maids":["a3f1c2d4-5678-90ab-cdef-1234567890ab"]}`:           record.KindNetworkPerson,
 		network + `,"tv_id":"SmartTV_9F8E7D6C"}`:                                 record.KindNetworkPerson,
 		codehost + `,"mobile":"+1 415 555 9317"}`:                                record.KindCodehostPerson,
-		codehost +
-			`,"location_canonical":{"advertising_id":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}}`: record.KindCodehostPerson,
+		codehost + `,"location_canonical":{"advertising_id":` +
+			`"a3f1c2d4-5678-90ab-cdef-1234567890ab"}}`: record.KindCodehostPerson,
 		`{"user_id":"7","username":"ada","last_updated":"2026-11-20",` +
 			`"ctv_id":"SmartTV_9F8E7D6C"}`: record.KindMicroblogPerson,
 	} {

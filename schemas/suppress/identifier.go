@@ -101,7 +101,7 @@ func TypeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Errors of Standard, phrased to follow the identifier's name.
+// Errors of Normalize, phrased to follow the identifier's name.
 var (
 	errType     = errors.New("is of an unknown type: use one of " + TypeNames())
 	errEmpty    = errors.New("is empty")

@@ -70,7 +70,7 @@ func TestBatch_EqualsSingleLookups(t *testing.T) {
 }
 
 // One suppressed record suffices, and its kind gives the type of the id.
-func TestNamed(t *testing.T) {
+func TestIsAnyNamed_LooksUpIDsByKind(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	require.False(t, s.IsAnyNamed([]string{"network-person p1"}))
 	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})

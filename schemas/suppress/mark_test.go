@@ -29,7 +29,7 @@ func markedTypes() []suppress.Type {
 }
 
 // Compares marks with a plain implementation: stored ones must stay comparable.
-func TestMarkIsStable(t *testing.T) {
+func TestMark_IsStable(t *testing.T) {
 	material := make([]byte, suppress.KeySize)
 	for i := range material {
 		material[i] = 7
@@ -70,7 +70,7 @@ func TestEntry_WithoutMarkIsValid(t *testing.T) {
 	}
 }
 
-// model says what is suppressed, in the plainest way.
+// model is a plain implementation of a set.
 type model map[suppress.Type]map[string]suppress.Entry
 
 func (m model) apply(typ suppress.Type, value string, e suppress.Entry) {
@@ -93,7 +93,7 @@ func (m model) hit(webset suppress.Scope, typ suppress.Type, values ...string) b
 	return false
 }
 
-// platforms are the types of each platform's identifiers.
+// platforms returns the types of each platform's identifiers.
 func platforms() map[string]struct {
 	id, username, account suppress.Type
 	webset                suppress.Scope
@@ -241,8 +241,7 @@ func TestApply_IsVisibleToConcurrentLookups(t *testing.T) {
 	}
 }
 
-// FuzzMarks applies entries of few identifiers as bytes tell, with their marks or none,
-// and compares a set with the model after each.
+// FuzzMarks applies entries of few identifiers with or without marks, and compares the set with the model after each.
 func FuzzMarks(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0x84, 3})
 	f.Add([]byte{5, 1, 5, 0x41, 5, 0x21, 5, 0x61, 11, 2})

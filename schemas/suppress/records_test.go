@@ -14,8 +14,7 @@ import (
 	"muster/schemas/suppress"
 )
 
-// drawn is a record, and what a request would name of it: every identifier that is
-// compared, in the form in which the record has it.
+// drawn is a random record with every compared identifier as in the record.
 type drawn struct {
 	kind   record.Kind
 	raw    map[string]any
@@ -23,7 +22,7 @@ type drawn struct {
 	names  map[suppress.Type][]string
 }
 
-// variants are ways of writing an address or a username that mean the same.
+// variant returns another spelling of an address or username.
 func variant(rng *rand.Rand, v string) string {
 	switch rng.IntN(5) {
 	case 0:
@@ -198,7 +197,7 @@ func TestRecord_EqualsModel(t *testing.T) {
 	require.False(t, found[0].Hit)
 }
 
-// standardForm is an identifier as it is hashed, empty for what is none.
+// standardForm returns the hashed form of an identifier, empty for invalid ones.
 func standardForm(typ suppress.Type, v string) string {
 	switch typ {
 	case suppress.DropPhone, suppress.DropMAID:

@@ -36,7 +36,7 @@ type Entry struct {
 	Unsuppressed bool `json:"lifted,omitzero"`
 	// From is the hash of the entry that this one is derived from; empty for requested ones.
 	From string `json:"from,omitempty"`
-	// Key is the ID of the key that made the hash.
+	// Key is the ID of the hash key.
 	Key string `json:"key"`
 	// Mark is [Key.Mark] of the identifier. Entries without it are valid, but slow down lookups of their
 	// type.
@@ -46,11 +46,11 @@ type Entry struct {
 // Derived reports whether the entry is derived from another one.
 func (e *Entry) Derived() bool { return e.From != "" }
 
-// ErrOtherKey means that an entry was made with another root secret, so the people whom it suppresses cannot
-// be recognized.
-var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or " +
-	"secret.key in the data folder): start with that one, or erased people would come back; `muster erase keys` " +
-	"shows what was made with which")
+// ErrOtherKey means that an entry was created with another root secret, so the people whom it suppresses cannot be
+// recognized.
+var ErrOtherKey = errors.New("the suppression set was created with another root secret (MUSTER_SECRET_KEY, or " +
+	"secret.key in the data directory): start with that secret, or erased people would reappear; `muster erase keys` " +
+	"lists the secrets in use")
 
 // Set is the suppression set.
 type Set struct {

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestShort holds the sums of short texts against the library's, with its state and without.
-func TestShort(t *testing.T) {
+// With and without access to the state of SHA-256.
+func TestShort_EqualsLibrary(t *testing.T) {
 	s := newSummer()
-	require.NotNil(t, s.state, "the state of SHA-256 has another form: sums of identifiers take longer")
+	require.NotNil(t, s.state, "unknown state of SHA-256: sums of identifiers take longer")
 	plain := &summer{hash: sha256.New()}
 	b := short([]byte(strings.Repeat("x", len(short{})))) // previous contents
 	var sum [sha256.Size]byte
@@ -40,11 +40,10 @@ func FuzzShort(f *testing.F) {
 	})
 }
 
-// TestFilterLeavesFew says how many marks that are not in a filter at its fullest it tells
-// apart.
+// Tested at the maximum number of marks per word.
 func TestFilter_FalsePositiveRate(t *testing.T) {
 	var f *filter
-	mark := func(i uint64) uint32 { // marks are random, and these look it
+	mark := func(i uint64) uint32 { // pseudorandom, like real marks
 		i *= 0xff51afd7ed558ccd
 		i ^= i >> 33
 		i *= 0xc4ceb9fe1a85ec53

@@ -27,8 +27,8 @@ func key(t testing.TB, fill byte) *suppress.Key {
 	return k
 }
 
-// TestHashIsHMAC holds the hash that is written out against the library's.
-func TestHashIsHMAC(t *testing.T) {
+// Compares with the library.
+func TestHash_IsHMAC(t *testing.T) {
 	material := make([]byte, suppress.KeySize)
 	for i := range material {
 		material[i] = 7
@@ -44,7 +44,7 @@ func TestHashIsHMAC(t *testing.T) {
 	}
 }
 
-func TestStandard(t *testing.T) {
+func TestNormalize_ReturnsOneFormOrRejects(t *testing.T) {
 	for _, c := range []struct {
 		typ      suppress.Type
 		in, want string
@@ -106,7 +106,7 @@ const (
 	codehostAda = `{"user_id":42,"codehost_username":"Ada","personal_email":"ada@example.com","last_updated":"2026"}`
 )
 
-func TestRules(t *testing.T) {
+func TestRecord_IsSuppressedByItsIdentifiersOnly(t *testing.T) {
 	kinds := map[string]*record.Record{
 		"network":  decode(t, record.KindNetworkPerson, networkAda),
 		"codehost": decode(t, record.KindCodehostPerson, codehostAda),
@@ -163,7 +163,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-func TestNewestEntryDecides(t *testing.T) {
+func TestSet_NewestEntryWins(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	ada := suppress.Subject{Platform: identity.Network, Emails: []string{"ada@example.com"}}
 	hit := func() bool { _, ok := s.Subject(ada); return ok }
@@ -175,7 +175,7 @@ func TestNewestEntryDecides(t *testing.T) {
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03", Unsuppressed: true})
 	require.False(t, hit())
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03"})
-	require.False(t, hit(), "of equal versions the withdrawal holds, whatever the order")
+	require.False(t, hit(), "a withdrawal wins among equal versions, in any order")
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-04", Scope: suppress.Codehost})
 	require.False(t, hit(), "a correction of the scope")
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-05"})
@@ -187,11 +187,11 @@ func TestNewestEntryDecides(t *testing.T) {
 		require.False(t, s.Knows(his, requestedAt), requestedAt)
 	}
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-06", Unsuppressed: true})
-	require.True(t, s.Knows(hers, "2026-06"), "lifted ones are known, too")
+	require.True(t, s.Knows(hers, "2026-06"), "withdrawn entries are known, too")
 }
 
 // Entries derived from a withdrawn one are withdrawn, at any distance.
-func TestUnravel_WithdrawsDerivedEntries(t *testing.T) {
+func TestUnsuppressDerived_WithdrawsAtAnyDistance(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
@@ -236,18 +236,18 @@ func TestDerive_CombinesScopes(t *testing.T) {
 		causeLifted        bool
 		knownLifted        bool
 	}{
-		"everywhere":        {cause: suppress.All, want: suppress.All},
-		"in one webset":     {cause: suppress.Codehost, want: suppress.Codehost},
-		"in the other":      {cause: suppress.Network, want: suppress.Network},
-		"of nothing":        {cause: none, want: none},
-		"of what is lifted": {cause: suppress.All, causeLifted: true, want: none},
-		"known everywhere":  {cause: suppress.Network, known: suppress.All, want: none},
-		"known there":       {cause: suppress.Network, known: suppress.Network, want: none},
-		"known elsewhere":   {cause: suppress.Network, known: suppress.Codehost, want: suppress.All},
-		"known in less":     {cause: suppress.All, known: suppress.Codehost, want: suppress.All},
-		"known, and lifted again": {cause: suppress.Network, known: suppress.All, knownLifted: true,
+		"everywhere":                     {cause: suppress.All, want: suppress.All},
+		"in one webset":                  {cause: suppress.Codehost, want: suppress.Codehost},
+		"in the other":                   {cause: suppress.Network, want: suppress.Network},
+		"of nothing":                     {cause: none, want: none},
+		"derived from a withdrawn entry": {cause: suppress.All, causeLifted: true, want: none},
+		"known everywhere":               {cause: suppress.Network, known: suppress.All, want: none},
+		"known there":                    {cause: suppress.Network, known: suppress.Network, want: none},
+		"known elsewhere":                {cause: suppress.Network, known: suppress.Codehost, want: suppress.All},
+		"known with a narrower scope":    {cause: suppress.All, known: suppress.Codehost, want: suppress.All},
+		"known and withdrawn": {cause: suppress.Network, known: suppress.All, knownLifted: true,
 			want: suppress.Network},
-		"all of the other, lifted": {cause: suppress.Codehost, known: suppress.Network, knownLifted: true,
+		"all, withdrawn": {cause: suppress.Codehost, known: suppress.Network, knownLifted: true,
 			want: suppress.Codehost},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,13 +278,13 @@ func TestDerive_CombinesScopes(t *testing.T) {
 			raw, err := json.Marshal(e)
 			require.NoError(t, err)
 			require.NoError(t, s.Apply([]byte(h.String()), raw))
-			require.True(t, s.Suppressed(h), "it is newer than what was known")
+			require.True(t, s.Suppressed(h), "it is newer than the known entry")
 			require.Equal(t, c.want == suppress.All, s.InAllScopes(h))
 		})
 	}
 }
 
-func TestHasPhones(t *testing.T) {
+func TestHasPhones_IsSetByPhoneEntries(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	require.False(t, s.HasPhones())
@@ -300,7 +300,7 @@ func TestApply_RejectsOtherKey(t *testing.T) {
 }
 
 // The owner record identifies the key before the first entry; entries take precedence.
-func TestOwner(t *testing.T) {
+func TestCheckOwner_RejectsOtherKey(t *testing.T) {
 	mine, other := key(t, 1), key(t, 2)
 	s := suppress.NewSet(mine)
 	require.False(t, s.HasOwner())
@@ -309,9 +309,9 @@ func TestOwner(t *testing.T) {
 	require.True(t, s.HasOwner())
 	require.NoError(t, s.CheckOwner())
 	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), other.OwnerRecord()))
-	require.ErrorIs(t, s.CheckOwner(), suppress.ErrOtherKey, "the last one holds")
+	require.ErrorIs(t, s.CheckOwner(), suppress.ErrOtherKey, "the last owner record counts")
 	before, _ := s.Changes()
-	require.Zero(t, before, "an owner changes nothing of who is suppressed")
+	require.Zero(t, before, "an owner record does not change the set")
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	require.NoError(t, s.CheckOwner())
 	require.Error(t, s.Apply([]byte(suppress.OwnerKey), []byte("no JSON")))
@@ -325,7 +325,7 @@ func TestNilSet_SuppressesNothing(t *testing.T) {
 	require.NoError(t, s.WaitLoaded(t.Context()))
 }
 
-func TestManyEntries(t *testing.T) {
+func TestSet_FindsManyEntries(t *testing.T) {
 	const n = 20_000
 	s := suppress.NewSet(key(t, 1))
 	for i := range n {
@@ -346,7 +346,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, k, v []byte) {
 		before := s.Len()
 		if s.Apply(k, v) != nil {
-			require.Equal(t, before, s.Len(), "what cannot be read changes nothing")
+			require.Equal(t, before, s.Len(), "an invalid message changes nothing")
 		}
 	})
 }
@@ -369,12 +369,12 @@ func BenchmarkMisses(b *testing.B) {
 	}
 }
 
-func TestDocument(t *testing.T) {
+func TestFindInDocument_FindsIdentifiers(t *testing.T) {
 	marked, bare := suppress.NewSet(key(t, 1)), suppress.NewSet(key(t, 1))
 	for typ, v := range map[suppress.Type]string{
 		suppress.Email: "ada@example.com", suppress.CodehostUsername: "ada", suppress.NetworkAccount: "ada-l",
 		suppress.MicroblogUsername: "ada_m",
-		suppress.UserID:            "42", suppress.Phone: "14155550100", suppress.CodehostAccount: "taken", // was 42's
+		suppress.UserID:            "42", suppress.Phone: "14155550100", suppress.CodehostAccount: "taken", // by 42
 	} {
 		put(t, marked, typ, v, suppress.Entry{})
 		put(t, bare, typ, v, suppress.Entry{Mark: unmarked})
@@ -382,7 +382,7 @@ func TestDocument(t *testing.T) {
 	for raw, want := range map[string]bool{
 		`{"codehost":{"username":"taken"}}`:                                       true,
 		`{"codehost":{"username":"taken","id":42}}`:                               true,
-		`{"codehost":{"username":"taken","id":77}}`:                               false, // who took the name next
+		`{"codehost":{"username":"taken","id":77}}`:                               false, // the next owner of the name
 		`{"codehost":{"id":0,"username":"taken"}}`:                                true,
 		`{"codehost":{"id":77,"x":[{"codehost_username":"taken"}]}}`:              true,
 		`{"codehost": {"id":"77","x":{"network_username":"ada-l"}}}`:              true,
@@ -414,8 +414,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Punctuation and escapes around an address do not hide it, and those of another address do not reveal it.
-func TestDocument_FindsAddresses(t *testing.T) {
+// Punctuation and escapes around an address are ignored; addresses that contain it are not found.
+func TestFindInDocument_FindsAddressesInText(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	for _, address := range []string{"ada@example.com", "o'hara@example.com", "ada@bücher.example", "阿达@example.com",
 		"a/b@example.com", "_x@example.com"} {
@@ -477,7 +477,7 @@ func TestSet_FindsEmailFormsOfDomain(t *testing.T) {
 	}
 }
 
-func TestDocumentOf(t *testing.T) {
+func TestFindInDocumentOf_LooksUpOwnUsername(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})
 	for raw, want := range map[string]bool{`{"username":"Ada-L","last_updated":7}`: true,

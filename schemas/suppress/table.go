@@ -109,7 +109,8 @@ func (f *filter) full() bool { return f == nil || f.used >= perWord*len(f.words)
 // the word, others the bits.
 func (f *filter) place(mark uint32) (word uint32, bits uint64) {
 	x := uint64(mark) * 0x9e3779b97f4a7c15
-	return uint32(x >> f.shift), 1<<(x>>8&63) | 1<<(x>>14&63) | 1<<(x>>20&63) | 1<<(x>>26&63) //nolint:gosec // below the number of words
+	bits = 1<<(x>>8&63) | 1<<(x>>14&63) | 1<<(x>>20&63) | 1<<(x>>26&63)
+	return uint32(x >> f.shift), bits //nolint:gosec // below the number of words
 }
 
 func (f *filter) add(mark uint32) {

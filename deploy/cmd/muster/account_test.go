@@ -125,7 +125,7 @@ func TestCommands_TimeOutOnUnusableBrokers(t *testing.T) {
 	})
 	for name, broker := range map[string]struct{ addr, says string }{
 		"unreachable": {"127.0.0.1:1", "connection refused"},
-		"no topics":   {brokertest.Start(t).Addrs()[0], "there is no topic"},
+		"no topics":   {brokertest.Start(t).Addrs()[0], "does not exist (`muster migrate` creates it)"},
 		"a password":  {guarded.Addrs()[0], "pass its data directory with --data-dir"},
 	} {
 		for _, args := range [][]string{{"account", "create", "Mallory"}, {"account", "list"},

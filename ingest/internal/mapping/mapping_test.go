@@ -102,7 +102,7 @@ func TestMap_FailureConcernsOneObject(t *testing.T) {
 		"error after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping,
 			"late"},
 		"truncated":     {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
-		"duplicate key": {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
+		"duplicate key": {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "occurs twice"},
 		"two values":    {`.`, `{} {}`, record.CodeSyntax, "second value"},
 		"bad UTF-8":     {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
 		"deep": {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep,

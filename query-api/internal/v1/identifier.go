@@ -33,7 +33,7 @@ func (s *Server) companyURL(name, input string) (string, error) {
 	}
 	key := identity.NormalizeUsername(slug)
 	if key == "" {
-		return "", invalidf("%s holds a malformed company slug", name)
+		return "", invalidf("%s has a malformed company slug", name)
 	}
 	return key, nil
 }

@@ -40,8 +40,6 @@ type Config struct {
 // which would use up a limit of 1,024 open files: after one burst no insert would succeed.
 const idleThreads = 4
 
-// Server is the HTTP interface of one engine.
-
 // Server is the HTTP interface over one engine.
 type Server struct {
 	cfg      Config

@@ -137,7 +137,7 @@ func FuzzParseStatement(f *testing.F) {
 				t.Fatalf("head %q and data %q are not of %q", s.head, s.data, text)
 			}
 		} else if !strings.HasPrefix(text, s.text) {
-			t.Fatalf("%q is no beginning of %q", s.text, text)
+			t.Fatalf("%q is not the beginning of %q", s.text, text)
 		}
 		withoutFormat(text)
 		hasOnlyColumns("CREATE TEMPORARY TABLE t (" + text)

@@ -42,7 +42,7 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 	}
 	if ways > 1 {
 		return nil, errAuthenticationFailed.errorf("Invalid authentication: " +
-			"more than one way of giving the user's credentials was used")
+			"the request has credentials in more than one form")
 	}
 	if name == "" {
 		name = "default"

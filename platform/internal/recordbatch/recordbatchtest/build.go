@@ -134,7 +134,7 @@ func Poison() []Case {
 		return one(r)
 	}
 	return []Case{
-		{"text instead of records", Batch(None, 1, 0, []byte("garbage that is no record at all"))},
+		{"text instead of records", Batch(None, 1, 0, []byte("garbage instead of a record"))},
 		{"no record", Batch(None, 1, 0, nil)},
 		{"fewer records than declared", Batch(None, 3, 2, good.Bytes())},
 		{"more records than declared", Batch(None, 1, 0, append(good.Bytes(), good.Bytes()...))},

