@@ -209,7 +209,7 @@ func (s *Searcher) readIndex(
 	switch {
 	case postings.Shared(step): // other calls wait for it: it does not pause for them
 		ctx = (&slot{priority: cheapPriority}).newContext(ctx)
-	case postings.Behind(ctx):
+	case postings.IsBackground(ctx):
 		if err := s.admission.waitIdle(ctx); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		threads = s.cfg.Threads
 	}
 	longest := s.cfg.Deadline
-	if postings.Shared(step) || postings.Behind(ctx) {
+	if postings.Shared(step) || postings.IsBackground(ctx) {
 		longest = max(longest, postings.SharedTimeout)
 	}
 	if end, ok := ctx.Deadline(); ok { // A backstop: the end of ctx cancels the statement.

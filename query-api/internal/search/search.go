@@ -147,7 +147,7 @@ func (s *Searcher) WarmUp() error {
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
-	s.index.Begin(postings.Ahead{Node: anywhere, Then: func(ctx context.Context, snapshot *postings.Snapshot) error {
+	s.index.WarmUp(postings.Prefetch{Node: anywhere, Then: func(ctx context.Context, snapshot *postings.Snapshot) error {
 		if err := s.admission.waitIdle(ctx); err != nil {
 			return err
 		}
