@@ -43,7 +43,8 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	if statement.SkipUnavailable {
 		settings["skip_unavailable_shards"] = 1
-		settings["distributed_group_by_no_merge"] = 1 // one replica has all rows: it executes the whole statement
+		// one replica has all rows: it executes the whole statement
+		settings["distributed_group_by_no_merge"] = 1
 	}
 	threads := 1
 	if slot.mayUseAllThreads() && !statement.OneThread {

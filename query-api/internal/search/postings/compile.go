@@ -137,7 +137,7 @@ func (c *compiler) leaf(n algebra.Node, f algebra.Field, path string) (op, error
 }
 
 func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
-	if n.Absent || c.stats.HadNobody(n.Field, n.Text) {
+	if n.Absent || c.stats.WasAbsent(n.Field, n.Text) {
 		return noneOp{}, nil
 	}
 	m, err := c.members(algebra.Term{Field: n.Field, Text: n.Text}, n.Field, path)
@@ -189,7 +189,7 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	}
 	for _, position := range n.Terms {
 		if len(position) > 0 &&
-			!slices.ContainsFunc(position, func(t string) bool { return !c.stats.HadNobody(n.Field, t) }) {
+			!slices.ContainsFunc(position, func(t string) bool { return !c.stats.WasAbsent(n.Field, t) }) {
 			return noneOp{}, nil
 		}
 	}
@@ -277,7 +277,7 @@ func (c *compiler) combined(n algebra.Combined, path string, scored bool) (op, e
 			continue
 		}
 		field := combinedField{weight: n.Weights[i]}
-		if !c.stats.HadNobody(f, n.Text) {
+		if !c.stats.WasAbsent(f, n.Text) {
 			var err error
 			if field.matched, err = c.members(algebra.Term{Field: f, Text: n.Text}, f, path); err != nil {
 				return nil, err
