@@ -438,11 +438,7 @@ func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string
 }
 
 func (d *dictionary) findLiving(
-	ctx context.Context,
-	f algebra.Field,
-	terms []string,
-	most int,
-	hidden []uint64,
+	ctx context.Context, f algebra.Field, terms []string, most int, hidden []uint64,
 ) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {

@@ -150,11 +150,7 @@ type explained struct {
 }
 
 func (s *Search) explained(
-	ctx context.Context,
-	d *dictionary,
-	n algebra.Node,
-	blend *int,
-	hidden *placeholders,
+	ctx context.Context, d *dictionary, n algebra.Node, blend *int, hidden *placeholders,
 ) (explained, error) {
 	var e explained
 	// in the fixed order of the rewrite

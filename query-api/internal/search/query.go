@@ -90,8 +90,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrNotFoundColumnInBlock && !statement.TokensRead {
 		// The server lost a virtual column of its text index, which it does not create without direct reads.
 		s.deps.Logger.Warn(
-			"search: retrying statement without direct reads of the text index",
-			slog.String("step", step),
+			"search: retrying statement without direct reads of the text index", slog.String("step", step),
 		)
 		statement.TokensRead = true
 		return s.query(ctx, step, statement, scan)

@@ -123,8 +123,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		fields:    make(map[string]fieldStats),
 	}
 	s.index = postings.New(
-		postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster},
-		s.readIndex,
+		postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster}, s.readIndex,
 	)
 	if err := s.measure(); err != nil {
 		s.Close()
@@ -136,9 +135,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 // WarmUp reads data that many searches need.
 func (s *Searcher) WarmUp() error {
 	anywhere, err := clause.Lower(
-		jsontext.Value(`{"multi_match":{"query":"a"}}`),
-		"query",
-		clause.Options{Now: s.deps.Now()},
+		jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()},
 	)
 	if err != nil {
 		return fmt.Errorf("search: %w", err)

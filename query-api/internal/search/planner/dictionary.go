@@ -73,8 +73,7 @@ func NearTerms(n algebra.Fuzzy) Dictionary {
 		distance *= 2
 	}
 	conditions = append(
-		conditions,
-		"levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance),
+		conditions, "levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance),
 	)
 	return c.dictionary(n.Field, strings.Join(conditions, " AND "), 0)
 }

@@ -97,10 +97,7 @@ func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan f
 
 // rowsOf runs a statement and passes its rows to scan.
 func (x *table) rowsOf(
-	ctx context.Context,
-	s planner.Statement,
-	through *replicated,
-	scan func(driver.Rows) error,
+	ctx context.Context, s planner.Statement, through *replicated, scan func(driver.Rows) error,
 ) error {
 	rows, err := x.conn.Query(ctx, s.SQL)
 	if err != nil {
