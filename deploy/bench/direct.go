@@ -210,10 +210,7 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 
 // loadKind writes the rows of the records of one kind, and returns the number of records that were not written before.
 func (b *bench) loadKind(
-	ctx context.Context,
-	invented *sampledata.World,
-	kind string,
-	tables readmodel.Names,
+	ctx context.Context, invented *sampledata.World, kind string, tables readmodel.Names,
 ) (int, error) {
 	progress, err := readProgress(filepath.Join(b.data, kind+".batches"))
 	if err != nil {

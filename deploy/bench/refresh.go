@@ -213,9 +213,7 @@ func measureRefresh(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	refresh, err := run(
-		"refresh, 2% changed",
-		second,
-		ingest.Counts{Read: n, Published: changed, VersionOnly: n - changed},
+		"refresh, 2% changed", second, ingest.Counts{Read: n, Published: changed, VersionOnly: n - changed},
 	)
 	if err != nil {
 		return err

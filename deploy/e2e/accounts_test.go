@@ -113,12 +113,7 @@ organizations:
 	require.Equal(t, 1, differs.status, differs.out+differs.errors)
 	require.Contains(t, differs.out, got.header.Get("X-Request-Id")+" was charged 1, the client observed 0")
 	unread, err := muster(
-		t.Context(),
-		p.dataDir,
-		"account",
-		"reconcile",
-		"--observed",
-		filepath.Join(t.TempDir(), "none"),
+		t.Context(), p.dataDir, "account", "reconcile", "--observed", filepath.Join(t.TempDir(), "none"),
 	)
 	require.NoError(t, err)
 	require.Equal(t, 2, unread.status)

@@ -189,10 +189,7 @@ func TestClientsPage(t *testing.T) {
 			url := "http://" + addrs[0] + "/muster"
 			eventually(t, startTimeout, func() (bool, string) {
 				return deliver(
-						t,
-						url,
-						secret,
-						`{"full_name":"Ada","custom":{},"confidence":{}}`,
+						t, url, secret, `{"full_name":"Ada","custom":{},"confidence":{}}`,
 					) == http.StatusNoContent,
 					out.String()
 			})

@@ -285,9 +285,7 @@ func (r *listImport) withdrawRows(ctx context.Context, l List, rows []ListRow, o
 			continue
 		}
 		m, err := r.newEntry(
-			hash,
-			row,
-			suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true},
+			hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Unsuppressed: true},
 		)
 		if err != nil {
 			return err

@@ -176,9 +176,7 @@ func (c *Client) PostCodehostPerson(
 }
 
 // addQuery adds the parameters that both websets have.
-func addQuery[Addon, Field ~string](
-	query url.Values, addons []Addon, mustHave []Field, maxCredits int64, dryRun bool,
-) {
+func addQuery[Addon, Field ~string](query url.Values, addons []Addon, mustHave []Field, maxCredits int64, dryRun bool) {
 	if len(addons) > 0 {
 		query.Set("addons", join(addons))
 	}

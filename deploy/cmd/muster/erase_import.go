@@ -53,11 +53,7 @@ Exit status: 0 done; 1 done, but some rows are invalid and have no response; 2 f
 			err = c.withEraser(cmd.Context(), func(ctx context.Context, cfg ingest.Config, deps ingest.Deps) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) (err error) {
 					out, err = erasure.ImportLists(
-						ctx,
-						erasure.Source{Conn: conn, Bus: cfg.Bus},
-						deps.Suppressed,
-						lists,
-						opts,
+						ctx, erasure.Source{Conn: conn, Bus: cfg.Bus}, deps.Suppressed, lists, opts,
 					)
 					if err != nil || responses == "" || opts.DryRun {
 						return err

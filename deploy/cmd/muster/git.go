@@ -93,8 +93,7 @@ Exit status: 0 records were published, or nothing is new; 1 all commits were ski
 			switch {
 			case err == nil && !git.FullHistory && !cfg.Republish && !cfg.Remap && summary.Total() == (ingest.Counts{}):
 				fmt.Fprintln(
-					cmd.OutOrStdout(),
-					"No new commits since the last run; --full-history reads everything again.",
+					cmd.OutOrStdout(), "No new commits since the last run; --full-history reads everything again.",
 				)
 			case err == nil && summary.Unattributed.Commits > 0:
 				fmt.Fprintln(cmd.OutOrStdout(), summary.Unattributed)

@@ -427,8 +427,7 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 				return errors.Join(printJSON(cmd, views), err)
 			}
 			tw := newTable(
-				cmd.OutOrStdout(),
-				"RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED",
+				cmd.OutOrStdout(), "RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED",
 			)
 			for _, v := range views {
 				complete := 0

@@ -257,11 +257,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 			if r.ProfileID == id && !r.Deleted && !s.store.isNetworkErased(r) {
 				row := *r
 				row.Version = readmodel.NewestVersion(
-					record.KindNetworkPerson,
-					id,
-					row.Version,
-					row.ContentHash,
-					seen[i],
+					record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i],
 				)
 				s.people[t.key()] = &person{network: &row}
 			}

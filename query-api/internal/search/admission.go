@@ -12,8 +12,8 @@ import (
 )
 
 // admission limits the number of concurrent searches. Wide ones, which use all threads of a search, and expensive ones
-// have slots of their own: they wait for each other, and cheap ones do not wait for them. Expensive ones pause while
-// others run. Without the limits, many concurrent searches would all exceed their deadlines.
+// have separate slots: they wait for each other, and cheap ones do not wait for them. Expensive ones pause while others
+// run. Without the limits, many concurrent searches would all exceed their deadlines.
 type admission struct {
 	cheap, wide, expensive chan struct{}
 }
@@ -103,7 +103,6 @@ func (a admission) waitIdle(ctx context.Context) error {
 	return nil
 }
 
-// isOnlySearch reports whether no other search runs.
 func (t *slot) isOnlySearch() bool {
 	return len(t.admission.cheap)+len(t.admission.wide)+len(t.admission.expensive) == 1
 }

@@ -8,9 +8,9 @@
 //  4. Render: the documents of the page are read from package readstore, filtered by _source (source.go), and inner hits
 //     are added (inner.go).
 //
-// What the order depends on beside the people themselves travels in the cursor, so that a person whose sort values stay
-// is neither shown twice nor left out while records are refreshed.
+// The statistics and expansions that the order depends on are stored in the cursor, so that a person whose sort values
+// do not change is neither shown twice nor left out while records are refreshed.
 //
-// A query that takes more than a query may is a [*TooExpensiveError]. A call that is not answered before its deadline
-// for other reasons is a [*OverloadedError], and a table that cannot be searched is an [*Unavailable].
+// A query that exceeds a limit returns a [*TooExpensiveError]. A call that misses its deadline for other reasons
+// returns an [*OverloadedError], and a table that cannot be searched an [*Unavailable].
 package search

@@ -50,7 +50,7 @@ func (s *Searcher) timeLimitError() error {
 func (s *Searcher) statementError(step string, err error) error {
 	var inURL *url.Error
 	if errors.As(err, &inURL) {
-		err = inURL.Err // The URL contains the parameters and the host's name.
+		err = inURL.Err // The URL contains the parameters and the host name.
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("search %s: %w", step, err)

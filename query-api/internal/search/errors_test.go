@@ -45,7 +45,8 @@ func TestSearch_DistinguishesSlowReadsFromHungStore(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(store.Close)
 			s, err := New(Config{Timeout: 20 * time.Millisecond, Deadline: 20 * time.Millisecond}, Deps{
-				Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: tracer, Now: time.Now,
+				Conn: conn, Store: store, Key: make([]byte, cursor.KeySize),
+				Logger: logger, Tracer: tracer, Now: time.Now,
 			})
 			require.NoError(t, err)
 			prepared, err := s.Prepare(Request{Query: []byte(`{"match":{"profile.headline":"data"}}`), Size: 1})

@@ -18,19 +18,19 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// ranking is a page: where its people stand, and what is shown of them.
+// ranking is a page: the positions of its people, and their documents.
 type ranking struct {
 	places    []planner.Place
-	documents []readstore.Document   // one a place
-	elements  [][][]postings.Element // one a place, for each of the clauses with inner hits
-	more      bool                   // others follow
+	documents []readstore.Document   // one for each place
+	elements  [][][]postings.Element // for each place and each clause with inner hits
+	more      bool                   // more follow
 }
 
-// maxAttempts is how often a page is made of another snapshot because the table changed while its terms were looked up.
+// maxAttempts is the maximum number of snapshots that a page is computed from while the table changes.
 const maxAttempts = 4
 
-// execute ranks the people of the page and reads their documents, as of a snapshot no older than the call. It makes the
-// page of the newest snapshot that is known while it looks for a newer one.
+// execute ranks the people of the page and reads their documents, as of a snapshot no older than the call. It computes
+// the page from the newest cached snapshot while it refreshes it.
 func (s *Search) execute(ctx context.Context) (*ranking, error) {
 	x, asked := s.searcher.index, *s
 	known := x.Current()
@@ -68,7 +68,7 @@ func (s *Search) execute(ctx context.Context) (*ranking, error) {
 	}
 }
 
-// reset makes a search what it was before an attempt: what an attempt notes of terms is true of its snapshot alone.
+// reset undoes an attempt: what it recorded of terms is valid for its snapshot only.
 func (s *Search) reset(asked *Search) {
 	s.node, s.sorts, s.cursor = asked.node, slices.Clone(asked.sorts), asked.cursor
 	if s.cursor.Stats = asked.cursor.Stats.Clone(); s.first {
@@ -76,7 +76,7 @@ func (s *Search) reset(asked *Search) {
 	}
 }
 
-// executeAs makes the page of the snapshot of a dictionary.
+// executeAs computes the page from the snapshot of a dictionary.
 func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error) {
 	if err := s.expand(ctx, d); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error)
 	return r, nil
 }
 
-// question is what the index is asked for the page.
+// question returns the index's question for the page.
 func (s *Search) question() *postings.Question {
 	q := &postings.Question{
 		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Inner: innerClauses(s.node),
@@ -143,7 +143,7 @@ func (s *Search) question() *postings.Question {
 	return q
 }
 
-// innerClauses are the clauses of a query that have inner hits.
+// innerClauses returns the clauses of a query that have inner hits.
 func innerClauses(n algebra.Node) (list []algebra.Nested) {
 	algebra.Walk(n, func(n algebra.Node) {
 		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
@@ -153,7 +153,7 @@ func innerClauses(n algebra.Node) (list []algebra.Nested) {
 	return list
 }
 
-// documents reads the documents of a page, but not that of the person behind it.
+// documents reads the documents of a page, without that of the person after it.
 func (s *Search) documents(
 	ctx context.Context, snapshot *postings.Snapshot, a *postings.Answer,
 ) ([]readstore.Document, error) {
@@ -199,7 +199,7 @@ func (s *Searcher) cluster(ctx context.Context) (name string, shards []uint32, e
 	return layout.Cluster, shards, err
 }
 
-// stepLayout is the step that reads how the tables are laid out.
+// stepLayout is the step that reads the layout of the tables.
 const stepLayout = "layout"
 
 // readIndex runs the statements of the index.
@@ -207,9 +207,9 @@ func (s *Searcher) readIndex(
 	ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error,
 ) error {
 	switch {
-	case postings.Shared(step): // other calls wait for it: it does not pause for them
+	case postings.Shared(step): // other calls wait for it: it does not yield
 		ctx = (&slot{priority: cheapPriority}).newContext(ctx)
-	case postings.Behind(ctx):
+	case postings.IsBackground(ctx):
 		if err := s.admission.waitIdle(ctx); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (s *Searcher) readIndex(
 		s.deps.Logger.Error("search: the ClickHouse user may not read the parts of the table", slog.Any("error", err))
 		return &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read " +
 			"system.parts: its operator has to GRANT SELECT ON system.parts, and on a cluster REMOTE ON *.*, to that user"}
-	case errors.As(err, &budget): // that is no query's fault
+	case errors.As(err, &budget): // The shared read exceeded its limits; this query did not.
 		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement",
 			slog.String("step", step), slog.Any("error", err))
 		return &Unavailable{

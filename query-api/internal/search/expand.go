@@ -22,19 +22,17 @@ import (
 	"muster/query-api/internal/search/postings"
 )
 
-// firstBlend is where the numbers of blends of expansions begin, beyond those
-// that clauses give.
+// firstBlend is the number of the first blend of an expansion. Clauses use smaller numbers.
 const firstBlend = 1 << 20
 
-// maxPatternTerms is up to how many terms a pattern is searched by its terms
-// rather than by reading every text.
+// maxPatternTerms is the maximum number of terms that a pattern expands to. With more, each text is matched.
 const maxPatternTerms = 256
 
 // dictionary finds the terms that exist, and caches them in a snapshot.
 type dictionary struct {
 	*Searcher
 	snapshot *postings.Snapshot // nil: nothing is cached
-	// found states that terms were read from the table, which may have changed since the snapshot.
+	// found states that terms were read from the table, which may be newer than the snapshot.
 	found atomic.Bool
 }
 
@@ -51,9 +49,8 @@ func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]stri
 	return slices.Clone(list), err
 }
 
-// expand replaces fuzzy and unfinished terms by the terms that exist, in the
-// query and in the filters of sort keys. The first page finds them, later ones
-// have them from the cursor.
+// expand replaces fuzzy words and unfinished phrases by existing terms, in the query and the filters of sort keys. The
+// first page finds them; later ones have them in the cursor.
 func (s *Search) expand(ctx context.Context, d *dictionary) error {
 	if err := s.readPatterns(ctx, d); err != nil {
 		return err
@@ -79,11 +76,11 @@ func (s *Search) expand(ctx context.Context, d *dictionary) error {
 }
 
 func (s *Search) expanded(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
-	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.becomes(ctx, d, n, blend) })
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.rewrite(ctx, d, n, blend) })
 }
 
-// becomes is what a node is expanded to, itself where there is nothing to expand.
-func (s *Search) becomes(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
+// becomes returns the expansion of a node, or the node itself.
+func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -97,7 +94,9 @@ func (s *Search) becomes(ctx context.Context, d *dictionary, n algebra.Node, ble
 			return nil, err
 		}
 		*blend++
-		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
+		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 {
+			return similarity(n.Text, t, edits(n.Text, t, n.Transpositions))
+		})
 	case algebra.Phrase:
 		if !n.PrefixLast {
 			return n, nil
@@ -134,8 +133,7 @@ func (s *Search) becomes(ctx context.Context, d *dictionary, n algebra.Node, ble
 	return n, nil
 }
 
-// expansion gives the terms of a fuzzy one or an unfinished phrase from the cursor, or
-// finds them and keeps them there.
+// expansion returns the terms of a fuzzy word or an unfinished phrase from the cursor, or finds and records them there.
 func (s *Search) expansion(ctx context.Context, d *dictionary, n algebra.Node) ([]string, error) {
 	key, find := d.unfinished(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
@@ -156,8 +154,8 @@ func (s *Search) keepExpansion(key string, terms []string) {
 	s.cursor.Expansions[key] = terms
 }
 
-// unfinished is what a fuzzy term or an unfinished phrase is kept by, and how its terms
-// are found; nothing for other nodes.
+// unfinished returns the key of a fuzzy word or an unfinished phrase and a function that finds its terms; nothing for
+// other nodes.
 func (d *dictionary) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
 	case algebra.Pattern:
@@ -180,8 +178,8 @@ func (d *dictionary) unfinished(n algebra.Node) (key string, find func(context.C
 	return "", nil
 }
 
-// findExpansions finds several expansions of the query at the same time, while no other search runs; otherwise
-// they are found one after another, as they are met.
+// findExpansions finds several expansions concurrently if no other search runs. Otherwise they are found one by one
+// later.
 func (s *Search) findExpansions(ctx context.Context, d *dictionary) error {
 	if !slotFrom(ctx).mayUseAllThreads() {
 		return nil
@@ -215,11 +213,12 @@ func (s *Search) findExpansions(ctx context.Context, d *dictionary) error {
 
 func fuzzyKey(n algebra.Fuzzy) string {
 	return strings.Join([]string{
-		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions), strconv.FormatBool(n.Transpositions),
+		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength),
+		strconv.Itoa(n.Expansions), strconv.FormatBool(n.Transpositions),
 	}, "\x00")
 }
 
-// finishedPhrase puts the terms that its last one may be into a phrase.
+// finishedPhrase returns a phrase with the given terms at its last position.
 func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
 	if len(terms) == 0 {
 		return algebra.None{}
@@ -237,13 +236,13 @@ func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
 	return n
 }
 
-// similarity is what a term counts that is so many edits away.
+// similarity returns the boost of a term at an edit distance.
 func similarity(text, term string, distance int) float64 {
 	return max(0, fuzzySortKey(text, term, distance))
 }
 
-// nearness is what terms are chosen by: less than nothing for one that has to be
-// written anew more often than it has characters.
+// fuzzySortKey returns the value by which terms are chosen. It is negative if the distance exceeds the number of
+// characters.
 func fuzzySortKey(text, term string, distance int) float64 {
 	if distance == 0 {
 		return 1
@@ -251,8 +250,7 @@ func fuzzySortKey(text, term string, distance int) float64 {
 	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
 }
 
-// edits is the distance of two terms in characters inserted, removed or
-// replaced, and swapped if transpositions count as one.
+// edits returns the edit distance of two terms. If transpositions is set, a swap counts as one edit.
 func edits(a, b string, transpositions bool) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
@@ -299,8 +297,7 @@ func (d *dictionary) nearestTerms(ctx context.Context, n algebra.Fuzzy) ([]strin
 	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
-// prefixTerms finds the first existing terms, by the alphabet, that begin with
-// a text.
+// prefixTerms returns the first live terms with a prefix, in alphabetical order.
 func (d *dictionary) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
 	terms, err := d.terms(ctx, planner.PrefixTerms(f, prefix))
 	if err != nil {
@@ -310,16 +307,16 @@ func (d *dictionary) prefixTerms(ctx context.Context, f algebra.Field, prefix st
 	return d.living(ctx, f, terms, most)
 }
 
-// maxFieldsPerStatement is how many dictionaries a statement of readPatterns reads: what it has read is lost if it does
-// not end before the query's time is over.
+// maxFieldsPerStatement is the maximum number of dictionaries that a statement of readPatterns reads: its result is
+// lost if the query times out.
 const maxFieldsPerStatement = 8
 
 // maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
 const maxPatternsPerStatement = 256
 
-// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one
-// statement: a text over all fields has a pattern for each, and a statement of its own for each takes milliseconds even
-// where people are few. It does nothing if the index cannot be read; patterns are then read one by one as they are met.
+// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one statement:
+// a text over all fields has a pattern for each, and each statement takes milliseconds even on small tables. It does
+// nothing if the index cannot be read; patterns are then read one by one.
 func (s *Search) readPatterns(ctx context.Context, d *dictionary) error {
 	type wanted struct {
 		pattern algebra.Pattern
@@ -391,8 +388,7 @@ func (s *Search) readPatterns(ctx context.Context, d *dictionary) error {
 	return nil
 }
 
-// patternTerms finds the terms that a pattern matches, nil when there are so
-// many that reading the texts is better.
+// patternTerms returns the terms that a pattern matches, nil if there are too many.
 func (d *dictionary) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
 	terms, err := d.terms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
 	if err != nil || len(terms) > maxPatternTerms {
@@ -404,7 +400,7 @@ func (d *dictionary) patternTerms(ctx context.Context, n algebra.Pattern) ([]str
 	return terms, nil
 }
 
-// dictionary reads terms from the index or, where there is none, from the texts.
+// terms reads terms from the index or, if there is none, from the texts.
 func (d *dictionary) terms(ctx context.Context, of planner.Dictionary) ([]string, error) {
 	return d.cached(of.Key(), func() ([]string, error) { return d.readTerms(ctx, of) })
 }
@@ -430,12 +426,11 @@ func (d *dictionary) readTerms(ctx context.Context, of planner.Dictionary) ([]st
 	return terms, d.query(ctx, "texts", of.Texts, scan)
 }
 
-// unindexedError says that a table has no index to read, as one that is spread
-// over a cluster.
+// unindexedError means that a table has no readable index, such as a distributed table.
 type unindexedError struct{ error }
 
-// living keeps the first terms that a live doc has: an index remembers those of
-// replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
+// living returns the first terms that a live document has: an index keeps those of replaced people for a while, and
+// rows of erased ones remain until they are deleted.
 func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
 	hidden := d.deps.Store.Hidden()
 	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(hidden)}, terms...)
@@ -443,18 +438,17 @@ func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string
 }
 
 func (d *dictionary) findLiving(
-	ctx context.Context,
-	f algebra.Field,
-	terms []string,
-	most int,
-	hidden []uint64,
+	ctx context.Context, f algebra.Field, terms []string, most int, hidden []uint64,
 ) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {
 		some := terms[:min(len(terms), max(64, most-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		if err := d.query(ctx, "terms", planner.LivingStatement(f, some, hidden), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		err := d.query(ctx, "terms", planner.LivingStatement(f, some, hidden), func(rows driver.Rows) error {
+			return rows.Scan(&counts)
+		})
+		if err != nil {
 			return nil, err
 		}
 		for i, n := range counts {
@@ -469,7 +463,7 @@ func (d *dictionary) findLiving(
 // stepDictionary is the step that reads an index.
 const stepDictionary = "dictionary"
 
-// unindexed says that the server cannot read a text index as a table.
+// unindexed reports whether the server cannot read a text index as a table.
 func unindexed(code clickhouse.Code) bool {
 	switch code {
 	case proto.ErrBadArguments, proto.ErrUnknownFunction, proto.ErrUnknownTable, proto.ErrNotImplemented:

@@ -16,14 +16,14 @@ import (
 	"muster/query-api/internal/search/postings"
 )
 
-// Explanation is what a search would do.
+// Explanation describes the execution of a search.
 type Explanation struct {
 	Refused       string      `json:"refused,omitempty"`
 	Query         any         `json:"query,omitzero"`
 	Statements    []Statement `json:"statements"`
 	EstimatedRows int64       `json:"estimated_rows"`
 	MaxCredits    int64       `json:"max_credits"`
-	// Transient says that the same query may be explained otherwise a moment later.
+	// Transient means that the same query may be explained differently a moment later.
 	Transient bool `json:"-"`
 }
 
@@ -34,10 +34,10 @@ type Statement struct {
 	Parameters map[string]string `json:"parameters"`
 }
 
-// Explain says what a search would do: the query as it is executed, and the statements by which what it needs of the
-// index is read if nothing of it is in memory, with the rows they read. What is refused is an answer, not an error; a
-// wrong cursor is an error. Fuzzy words, unfinished words and patterns are replaced by placeholders of the stored terms
-// that they become: only a search, which costs, shows what is stored. Explain waits its turn as a search does.
+// Explain returns the query as executed and the statements that would read its data into an empty index, with the
+// number of rows they read. A rejected query is a result, an invalid cursor an error. Terms that fuzzy words,
+// unfinished phrases and patterns expand to are shown as placeholders: only a search, which costs credits, shows stored
+// data. Explain waits for a slot as a search does.
 func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
 	if err == nil {
@@ -111,7 +111,7 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 	return e, nil
 }
 
-// readings are the statements that read what an expanded search needs.
+// readings returns the statements that read what an expanded search needs.
 func (s *Search) readings(ctx context.Context, snapshot *postings.Snapshot) ([]postings.Reading, error) {
 	out, err := s.searcher.index.Explain(ctx, snapshot, s.question())
 	var large *postings.TooLarge
@@ -128,7 +128,7 @@ func (s *Search) readings(ctx context.Context, snapshot *postings.Snapshot) ([]p
 	return out, nil
 }
 
-// estimate returns how many rows a statement reads.
+// estimate returns the number of rows that a statement reads.
 func (s *Searcher) estimate(ctx context.Context, statement planner.Statement) (total int64, err error) {
 	statement.SQL = "EXPLAIN ESTIMATE " + statement.SQL
 	err = s.query(ctx, "estimate", statement, func(rows driver.Rows) error {
@@ -143,26 +143,23 @@ func (s *Searcher) estimate(ctx context.Context, statement planner.Statement) (t
 	return total, err
 }
 
-// explained is a query, or the filter of a sort key, in the three forms that an explanation has of it.
+// explained is a query, or the filter of a sort key, in three forms.
 type explained struct {
-	// run is what is searched; shown the same without what was read from the store; described is what was asked for.
+	// run is executed; shown is run with placeholders; described is the query as requested.
 	run, shown, described algebra.Node
 }
 
 func (s *Search) explained(
-	ctx context.Context,
-	d *dictionary,
-	n algebra.Node,
-	blend *int,
-	hidden *placeholders,
+	ctx context.Context, d *dictionary, n algebra.Node, blend *int, hidden *placeholders,
 ) (explained, error) {
 	var e explained
-	var became []algebra.Node // in the order in which the nodes are rewritten, which is always the same
+	// in the fixed order of the rewrite
+	var became []algebra.Node
 	var err error
 	e.run, err = algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
-		m, err := s.becomes(ctx, d, n, blend)
+		m, err := s.rewrite(ctx, d, n, blend)
 		if err == nil {
-			m, err = d.ofTheLiving(ctx, m, n)
+			m, err = d.dropDeadTerms(ctx, m, n)
 		}
 		became = append(became, m)
 		return m, err
@@ -191,7 +188,7 @@ func (s *Search) explained(
 	return e, nil
 }
 
-// expands says that something is read from the store before a node is planned.
+// expands reports whether a node needs data from the store before it is planned.
 func expands(n algebra.Node) bool {
 	switch n.(type) {
 	case algebra.Fuzzy, algebra.Pattern, algebra.Phrase:
@@ -200,7 +197,7 @@ func expands(n algebra.Node) bool {
 	return false
 }
 
-// found is how many terms a node became, where it became other terms than those it was asked with.
+// found returns the number of terms that a node expanded to.
 func found(asked, became algebra.Node) (terms int, ok bool) {
 	switch p := asked.(type) {
 	case algebra.Pattern:
@@ -225,9 +222,9 @@ func found(asked, became algebra.Node) (terms int, ok bool) {
 	return terms, true
 }
 
-// ofTheLiving leaves out of a set of found terms those that no live doc has any more. A search need not: it finds no
-// one by them. An explanation would tell that a deleted person had them.
-func (d *dictionary) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
+// dropDeadTerms removes found terms without live documents. A search does not need to, since they match nothing; an
+// explanation would reveal that a deleted person had them.
+func (d *dictionary) dropDeadTerms(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
 	set, ok := became.(algebra.Set)
 	if _, same := asked.(algebra.Set); !ok || same {
 		return became, nil
@@ -244,14 +241,13 @@ func (d *dictionary) ofTheLiving(ctx context.Context, became, asked algebra.Node
 	return setOrNone(set), nil
 }
 
-// placeholders stand in what is shown for terms that were read from the store: who asks has not been given the records
-// that they are of.
+// placeholders replace terms from the store: the caller has not received the records that contain them.
 type placeholders struct {
-	names map[string]string // by planner's keys
+	names map[string]string // by term key
 	terms int
 }
 
-// of is the placeholder of a term, the same wherever the term is.
+// of returns the placeholder of a term, the same everywhere.
 func (p *placeholders) of(f algebra.Field, term string) string {
 	key := planner.TermKey(f.Name(), term)
 	if _, ok := p.names[key]; !ok {
@@ -269,7 +265,7 @@ func (p *placeholders) all(f algebra.Field, terms []string) []string {
 	return out
 }
 
-// hide puts placeholders in place of what a node became.
+// hide replaces the terms that a node expanded to.
 func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
 	_, expanded := found(asked, became)
 	out, _ := algebra.Rewrite(became, func(n algebra.Node) (algebra.Node, error) {
@@ -291,7 +287,7 @@ func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
 	return out
 }
 
-// in are statistics in which the placeholders count what their terms do.
+// in returns statistics in which the placeholders have the counts of their terms.
 func (p *placeholders) in(stats *planner.Stats) *planner.Stats {
 	out := &planner.Stats{Fields: stats.Fields, Terms: maps.Clone(stats.Terms), Absent: maps.Clone(stats.Absent)}
 	for key, name := range p.names {

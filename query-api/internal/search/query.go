@@ -43,14 +43,15 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	if statement.SkipUnavailable {
 		settings["skip_unavailable_shards"] = 1
-		settings["distributed_group_by_no_merge"] = 1 // one replica has all rows: it executes the whole statement
+		// one replica has all rows: it executes the whole statement
+		settings["distributed_group_by_no_merge"] = 1
 	}
 	threads := 1
 	if slot.mayUseAllThreads() && !statement.OneThread {
 		threads = s.cfg.Threads
 	}
 	longest := s.cfg.Deadline
-	if postings.Shared(step) || postings.Behind(ctx) {
+	if postings.Shared(step) || postings.IsBackground(ctx) {
 		longest = max(longest, postings.SharedTimeout)
 	}
 	if end, ok := ctx.Deadline(); ok { // A backstop: the end of ctx cancels the statement.
@@ -89,8 +90,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrNotFoundColumnInBlock && !statement.TokensRead {
 		// The server lost a virtual column of its text index, which it does not create without direct reads.
 		s.deps.Logger.Warn(
-			"search: retrying statement without direct reads of the text index",
-			slog.String("step", step),
+			"search: retrying statement without direct reads of the text index", slog.String("step", step),
 		)
 		statement.TokensRead = true
 		return s.query(ctx, step, statement, scan)

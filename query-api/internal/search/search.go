@@ -30,39 +30,35 @@ import (
 // MaxSize is the largest page (interface.md, Limits).
 const MaxSize = 100
 
-// DefaultSize is the size of a page that does not say.
+// DefaultSize is the default page size.
 const DefaultSize = 10
 
 // Config bounds searches. Zero fields take their defaults.
 type Config struct {
-	// Timeout bounds the work that is a query's own, ranking; a query that exceeds it is refused. Default 3 s.
+	// Timeout bounds the ranking of one query; a query that exceeds it is rejected. Default 3 s.
 	Timeout time.Duration
-	// Deadline bounds a search as a whole, with its wait for others and with reading what no search has read before;
-	// a search that exceeds it can be sent again. Default 8 s, at least Timeout.
+	// Deadline bounds a whole search, including waiting for others and reading data into the index; a search that
+	// exceeds it can be retried. Default 8 s, at least Timeout.
 	Deadline time.Duration
 	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
 	MaxMemory uint64
-	// Concurrent bounds the searches that run at once, and a quarter of it those
-	// of the expensive ones, which count extra, as the wide ones do; the others wait.
-	// Default: twice the processors, at least 4.
+	// Concurrent bounds the number of concurrent searches. Expensive ones, bounded by a quarter of it, and wide ones
+	// count separately. Default: twice the processors, at least 4.
 	Concurrent int
-	// Wide bounds the searches of more than usual weight that run at once, such as texts over all fields; default: as
-	// many as there are processors for Threads each.
+	// Wide bounds the number of concurrent searches above the usual cost, such as texts over all fields. Default: one
+	// for each Threads processors.
 	Wide int
-	// Threads is how many threads a statement may take while no other search runs, for
-	// tables so large that the server divides them; default: the processors, at most 4.
-	// Beside others that are not wide, and for the expensive ones, it is one.
+	// Threads is the maximum number of threads of a statement while no other search runs; default: the processors, at
+	// most 4. It is 1 while other cheap searches run, and for expensive ones.
 	Threads int
-	// StatsAge is how old the counts of documents and terms of a field may be
-	// that scores use while the table changes; default 10 s, negative: always counted anew. What takes
-	// longer than 20 ms to count is kept so many times longer, of terms at most six times.
+	// StatsAge is how long the field and term counts that scores use are cached while the table changes; default 10 s,
+	// negative: not at all. Counts that take longer than 20 ms are cached proportionally longer, those of terms at most
+	// six times.
 	StatsAge time.Duration
-	// IndexBytes bounds the in-memory index, in bytes, and what one query reads of it (package postings); default 256
-	// MiB.
+	// IndexBytes bounds the in-memory index and what one query reads of it, in bytes; default 256 MiB.
 	IndexBytes int
 }
 
-// WithDefaults fills in the zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = 3 * time.Second
@@ -89,11 +85,11 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Deps is what a Searcher works with. All fields but Registerer are required.
+// Deps are the dependencies of a Searcher. All but Registerer are required.
 type Deps struct {
 	Conn   driver.Conn
 	Store  *readstore.Store
-	Key    []byte // seals cursors, cursor.KeySize bytes
+	Key    []byte // of cursors, cursor.KeySize bytes
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time
@@ -110,7 +106,7 @@ type Searcher struct {
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
-	layout *readmodel.Layout // nil: not known yet
+	layout *readmodel.Layout // nil: not read yet
 	pages  prometheus.Counter
 }
 
@@ -127,8 +123,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		fields:    make(map[string]fieldStats),
 	}
 	s.index = postings.New(
-		postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster},
-		s.readIndex,
+		postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster}, s.readIndex,
 	)
 	if err := s.measure(); err != nil {
 		s.Close()
@@ -137,17 +132,15 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	return s, nil
 }
 
-// WarmUp reads what many searches need, before the first search.
+// WarmUp reads data that many searches need.
 func (s *Searcher) WarmUp() error {
 	anywhere, err := clause.Lower(
-		jsontext.Value(`{"multi_match":{"query":"a"}}`),
-		"query",
-		clause.Options{Now: s.deps.Now()},
+		jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()},
 	)
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
-	s.index.Begin(postings.Ahead{Node: anywhere, Then: func(ctx context.Context, snapshot *postings.Snapshot) error {
+	s.index.WarmUp(postings.Prefetch{Node: anywhere, Then: func(ctx context.Context, snapshot *postings.Snapshot) error {
 		if err := s.admission.waitIdle(ctx); err != nil {
 			return err
 		}
@@ -157,12 +150,12 @@ func (s *Searcher) WarmUp() error {
 	return nil
 }
 
-// Close waits for what goes on after searches, and ends it. Nobody may search any more.
+// Close cancels background work and waits for it. The Searcher must not be used afterwards.
 func (s *Searcher) Close() {
 	s.index.Close()
 }
 
-// measure makes the metrics.
+// measure registers the metrics.
 func (s *Searcher) measure() error {
 	s.pages = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "muster_query_api_searches_total", Help: "Pages of search.",
@@ -177,29 +170,29 @@ func (s *Searcher) measure() error {
 	return errors.Join(s.deps.Registerer.Register(s.pages), s.deps.Registerer.Register(held))
 }
 
-// Request is a search as it was asked for.
+// Request is a search request.
 type Request struct {
 	Query  jsontext.Value
 	Sort   jsontext.Value
 	Source jsontext.Value
 	Cursor string // empty: the first page
 	Size   int
-	// Timeout lowers the deadline; 0: it does not.
+	// Timeout lowers the deadline; 0: no change.
 	Timeout time.Duration
-	// Organization is who asks: cursors are not passed on.
+	// Organization is the caller: cursors are not valid for others.
 	Organization string
 }
 
-// Page is an answer.
+// Page is a response.
 type Page struct {
 	Total   int64
 	Results [][]byte // JSON objects
-	// ProfileIDs are the people of Results, and Identifiers what they go by (metering.Used).
+	// ProfileIDs are the people of Results, and Identifiers their identifiers (metering.Used).
 	ProfileIDs, Identifiers []string
-	Next                    string // empty: nothing follows
+	Next                    string // empty: the last page
 }
 
-// Search is a request that was read and found valid.
+// Search is a valid request.
 type Search struct {
 	searcher *Searcher
 	request  Request
@@ -208,11 +201,11 @@ type Search struct {
 	source   algebra.Source
 	cursor   cursor.Cursor
 	first    bool
-	// addresses: the query or the order names a field of e-mail addresses.
+	// addresses: the query or the order uses a field of email addresses.
 	addresses bool
 }
 
-// Prepare reads a request without touching the store. Errors are the caller's.
+// Prepare validates a request without reading the store. Its errors are the caller's.
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
 	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
@@ -225,7 +218,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		}
 		out.first = out.cursor.Begin
 		if out.cursor.Stats == nil {
-			out.cursor.Stats = new(planner.Stats) // what is empty is not in a cursor
+			out.cursor.Stats = new(planner.Stats) // empty values are not in a cursor
 		}
 	} else {
 		var seed [8]byte
@@ -271,7 +264,7 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	return page, err
 }
 
-// withSlot does the work of a search when it is its turn, until the deadline.
+// withSlot runs work in a slot of its class, until the deadline.
 func (s *Search) withSlot(ctx context.Context, work func(context.Context) error) error {
 	deadline := s.searcher.cfg.Deadline
 	if s.request.Timeout > 0 {
@@ -288,7 +281,7 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, errQueueTimeout):
-		return &OverloadedError{fmt.Sprintf("other expensive queries took the %v that a query may wait", deadline)}
+		return &OverloadedError{fmt.Sprintf("other expensive queries took all %v of the waiting time", deadline)}
 	case errors.Is(err, context.DeadlineExceeded):
 		if err := s.searcher.ping(ctx); err != nil {
 			return err
@@ -296,13 +289,8 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
 			return s.searcher.timeLimitError()
 		}
-		return &OverloadedError{
-			fmt.Sprintf(
-				"the query was not answered within %v: words and fields that were not searched lately are read first, "+
-					"and what was read is kept",
-				deadline,
-			),
-		}
+		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not "+
+			"searched recently are read first, and stay cached", deadline)}
 	}
 	return err
 }
@@ -324,7 +312,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	}
 	for i, d := range r.documents {
 		if d.JSON == nil {
-			continue // withdrawn since it was ranked
+			continue // deleted since it was ranked
 		}
 		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
 		shown, err := sourceFilter(s.source).apply(d.JSON)
@@ -337,11 +325,12 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		page.Results = append(page.Results, shown)
 	}
 	switch next := s.cursor; {
-	case s.request.Size == 0 && s.first: // the whole walk follows
+	// the rest of the walk
+	case s.request.Size == 0 && s.first:
 		next.Stats, next.Expansions, next.Begin = nil, nil, true
 		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
 	case s.request.Size == 0:
-		page.Next = s.request.Cursor // as many follow as before
+		page.Next = s.request.Cursor // the number stays
 	case r.more:
 		if !s.first { // that of the walk
 			next.Stats = asked.cursor.Stats
@@ -350,7 +339,8 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
 		if errors.Is(err, cursor.ErrTooLarge) {
 			return nil, &TooExpensiveError{
-				"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields",
+				"the query's fuzzy words and prefixes expand to too many terms for a cursor: lower max_expansions, or " +
+					"name fewer fields",
 			}
 		}
 	}
@@ -360,6 +350,6 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	return page, nil
 }
 
-// CountsAddresses reports whether the answer is a total alone of a query that looks at e-mail addresses: calls of that
-// kind are limited, since they read addresses out of the index for nothing (rulings.md, Search).
+// CountsAddresses reports whether the response is only the total of a query on email addresses. Such calls are limited,
+// since they probe addresses for free (rulings.md, Search).
 func (s *Search) CountsAddresses() bool { return s.request.Size == 0 && s.addresses }

@@ -28,7 +28,8 @@ func TestSourceFilter_SelectsFields(t *testing.T) {
 		"a pattern":           {sourceFilter{Includes: []string{"*.name"}}, `{"profile_id":"p","jobs":[{"company":{"name":"A"}}]}`},
 		"a field of a string": {sourceFilter{Includes: []string{"name.first"}}, `{"profile_id":"p"}`},
 		"an unknown field":    {sourceFilter{Includes: []string{"location.street"}}, `{"profile_id":"p"}`},
-		"all but fields":      {sourceFilter{Excludes: []string{"name", "tags", "none"}}, `{"profile_id":"p",` + all + `}`},
+		"all but fields": {sourceFilter{Excludes: []string{"name", "tags", "none"}}, `{"profile_id":"p",` + all +
+			`}`},
 		"all but a field of an object": {sourceFilter{Excludes: []string{"jobs", "tags", "location.city", "none"}},
 			`{"profile_id":"p","name":"Ann","location":{"country":"Norway"}}`},
 		"all but what a pattern names": {sourceFilter{Excludes: []string{"jobs.*", "tags", "na*", "no*"}},

@@ -11,24 +11,24 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// fieldStats are the statistics of a field as they were counted at an instant.
+// fieldStats are the statistics of a field at a point in time.
 type fieldStats struct {
 	planner.FieldStats
 	at       time.Time
-	age      time.Duration // for which they are good
-	snapshot uint64        // they are good, too, while this is the newest snapshot of the index
+	age      time.Duration // how long they are valid
+	snapshot uint64        // they are also valid while this is the newest snapshot of the index
 }
 
-// longCount is how long counting may take without being cached longer than StatsAge for it.
+// longCount is the maximum duration of counting that is not cached longer than StatsAge.
 const longCount = 20 * time.Millisecond
 
-// age is how long counts are good that began to be read at an instant: those that take long are cached longer.
+// age returns how long counts are valid whose reading began at a time: those that take long are cached longer.
 func (s *Searcher) age(began time.Time) time.Duration {
 	took := s.deps.Now().Sub(began)
 	return time.Duration(float64(s.cfg.StatsAge) * max(1, took.Seconds()/longCount.Seconds()))
 }
 
-// countFields counts the fields that scores need, but for those that were counted lately or for the same snapshot.
+// countFields counts the fields that scores need, except those counted recently or for the same snapshot.
 func (s *Searcher) countFields(
 	ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats, snapshot uint64,
 ) error {

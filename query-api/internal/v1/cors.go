@@ -26,8 +26,7 @@ func ParseOrigins(values []string) ([]string, error) {
 		case err != nil || u.Hostname() == "" || strings.Contains(u.Host, "*") ||
 			v != u.Scheme+"://"+u.Host && v != u.Scheme+"://"+u.Host+"/" || defaultPort(u.Scheme) == "":
 			return nil, fmt.Errorf(
-				"invalid origin %q: want a scheme and a host, such as https://app.example.com, or *",
-				v,
+				"invalid origin %q: want a scheme and a host, such as https://app.example.com, or *", v,
 			)
 		default:
 			out = append(out, u.Scheme+"://"+strings.TrimSuffix(strings.ToLower(u.Host), ":"+defaultPort(u.Scheme)))

@@ -82,8 +82,7 @@ func problemOf(op *operation, err error) *problem {
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
 			detail: fmt.Sprintf(
-				"this service is starting, and API keys cannot be checked yet: call again in %d seconds",
-				retryAfter,
+				"this service is starting, and API keys cannot be checked yet: call again in %d seconds", retryAfter,
 			),
 		}
 	case errors.As(err, &limit):

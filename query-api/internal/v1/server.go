@@ -285,9 +285,7 @@ func (l list) write(w http.ResponseWriter) error {
 }
 
 // GetOpenAPI is GET /v1/openapi.json.
-func (s *Server) GetOpenAPI(
-	context.Context, api.GetOpenAPIRequestObject,
-) (api.GetOpenAPIResponseObject, error) {
+func (s *Server) GetOpenAPI(context.Context, api.GetOpenAPIRequestObject) (api.GetOpenAPIResponseObject, error) {
 	return answer(s.description), nil
 }
 

@@ -88,10 +88,7 @@ func (s *Server) GetNetworkPerson(
 ) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
 	return s.respondOne(
-		ctx,
-		s.networkWebset(),
-		p.Network,
-		options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+		ctx, s.networkWebset(), p.Network, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
 	)
 }
 
@@ -101,10 +98,7 @@ func (s *Server) PostNetworkPerson(
 ) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
 	return s.respondMany(
-		ctx,
-		s.networkWebset(),
-		b.Network,
-		options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+		ctx, s.networkWebset(), b.Network, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
 	)
 }
 

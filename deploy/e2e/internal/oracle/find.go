@@ -160,25 +160,19 @@ func newest[T any](records []*T, at func(*T) time.Time, smaller func(a, b *T) in
 
 func newestProfile(list []*Profile) *Profile {
 	return newest(
-		list,
-		func(p *Profile) time.Time { return p.at },
-		func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) },
+		list, func(p *Profile) time.Time { return p.at }, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) },
 	)
 }
 
 func newestAccount(list []*Account) *Account {
 	return newest(
-		list,
-		func(a *Account) time.Time { return a.at },
-		func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) },
+		list, func(a *Account) time.Time { return a.at }, func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) },
 	)
 }
 
 func newestCompany(list []*Company) *Company {
 	return newest(
-		list,
-		func(c *Company) time.Time { return c.at },
-		func(a, b *Company) int { return cmp.Compare(a.ID, b.ID) },
+		list, func(c *Company) time.Time { return c.at }, func(a, b *Company) int { return cmp.Compare(a.ID, b.ID) },
 	)
 }
 
@@ -464,15 +458,13 @@ func emailKey(address string) string {
 
 func newestAccounts(list []*Account) []*Account {
 	return slices.SortedFunc(
-		slices.Values(list),
-		func(a, b *Account) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) },
+		slices.Values(list), func(a, b *Account) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) },
 	)
 }
 
 func newestProfiles(list []*Profile) []*Profile {
 	return slices.SortedFunc(
-		slices.Values(list),
-		func(a, b *Profile) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) },
+		slices.Values(list), func(a, b *Profile) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) },
 	)
 }
 

@@ -32,8 +32,7 @@ func newProcess() process {
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_consumer_records_total"},
 			[]string{"group", "topic"}),
 		lag: prometheus.NewGaugeVec(
-			prometheus.GaugeOpts{Name: "muster_consumer_lag_records"},
-			[]string{"group", "topic"},
+			prometheus.GaugeOpts{Name: "muster_consumer_lag_records"}, []string{"group", "topic"},
 		),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_http_requests_total"},
 			[]string{"status"}),

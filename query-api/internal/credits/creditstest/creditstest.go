@@ -270,9 +270,7 @@ func RunLate(t *testing.T, s credits.Store, end func()) {
 func lastCredits(t *testing.T, replicas []credits.Store) {
 	ctx := t.Context()
 	_, err := replicas[0].Load(
-		ctx,
-		period,
-		credits.Balances{"o1": {{Key: "k", Endpoint: "/v1/x", Calls: 1, Credits: 900}}},
+		ctx, period, credits.Balances{"o1": {{Key: "k", Endpoint: "/v1/x", Calls: 1, Credits: 900}}},
 	)
 	require.NoError(t, err)
 	const limit, callers = 1000, 64

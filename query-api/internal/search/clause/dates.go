@@ -52,8 +52,7 @@ func (d *dateReader) inZone(at value, name string) error {
 	zone, ok := zoneOf(name)
 	if !ok {
 		return at.errorf(
-			"time_zone %s is neither a UTC offset such as +01:00 nor a zone such as Europe/Berlin",
-			quote(name),
+			"time_zone %s is neither a UTC offset such as +01:00 nor a zone such as Europe/Berlin", quote(name),
 		)
 	}
 	d.zone = zone

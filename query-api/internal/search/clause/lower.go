@@ -368,8 +368,7 @@ func (l *lowering) oneField(c *Clause, v value, short string,
 func identity(c *Clause, at value) error {
 	if slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
 		return at.errorf(
-			"_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword",
-			c.Name,
+			"_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name,
 		)
 	}
 	for _, m := range at.members {

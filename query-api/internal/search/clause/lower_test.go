@@ -338,10 +338,7 @@ func TestLower_RewriteMethods(t *testing.T) {
 		`"rewrite":"constant_score"}}}`), `"rewrite":"constant"`)
 	require.Contains(
 		t,
-		lowered(
-			t,
-			`{"fuzzy":{"profile.headline":{"value":"abcd","fuzziness":0,"rewrite":"constant_score"}}}`,
-		),
+		lowered(t, `{"fuzzy":{"profile.headline":{"value":"abcd","fuzziness":0,"rewrite":"constant_score"}}}`),
 		`{"set":`,
 	)
 	for _, rewrite := range []string{`"top_terms_0"`, `"top_terms_"`, `"top_terms_-1"`, `"top_terms_99999999999"`,
@@ -713,8 +710,7 @@ func TestLower_EquivalentQueriesGiveOneNode(t *testing.T) {
 	require.Contains(t, lowered(t, lines(`profile.headline.keyword:En*in?`)), `"text":"En*in?"`)
 	flagged := func(text, flags string) string {
 		return lowered(
-			t,
-			`{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`,
+			t, `{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`,
 		)
 	}
 	for _, c := range []struct{ text, flag string }{
@@ -866,10 +862,7 @@ func TestLower_IdentityOfNestedDocuments(t *testing.T) {
 		require.JSONEq(t, want, lowered(t, query), query)
 		nested := `{"nested":{"path":"experience","query":` + query + `}}`
 		require.JSONEq(
-			t,
-			`{"nested":{"path":"experience","node":`+want+`,"score_mode":"avg"}}`,
-			lowered(t, nested),
-			nested,
+			t, `{"nested":{"path":"experience","node":`+want+`,"score_mode":"avg"}}`, lowered(t, nested), nested,
 		)
 	}
 }

@@ -206,9 +206,7 @@ func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, e
 		named, err := analysis.Named(analyzer)
 		if err != nil {
 			return nil, at.errorf(
-				"unknown analyzer %s: known are %s",
-				quote(analyzer),
-				strings.Join(analysis.Names(), ", "),
+				"unknown analyzer %s: known are %s", quote(analyzer), strings.Join(analysis.Names(), ", "),
 			)
 		}
 		tokens = named(nil, query)

@@ -104,9 +104,7 @@ func TestExecutor_AnswersEveryKindOfQuery(t *testing.T) {
 	}
 	for i, s := range sorts() {
 		bodies = append(
-			bodies,
-			`{"query":{"match_all":{}},"sort":`+s+`}`,
-			`{"query":`+queries[i%len(queries)]+`,"sort":`+s+`}`,
+			bodies, `{"query":{"match_all":{}},"sort":`+s+`}`, `{"query":`+queries[i%len(queries)]+`,"sort":`+s+`}`,
 		)
 	}
 	answered := 0
@@ -119,9 +117,7 @@ func TestExecutor_AnswersEveryKindOfQuery(t *testing.T) {
 		got, err := muster.Search(t.Context(), []byte(body))
 		require.NoError(t, err, body)
 		require.NoError(
-			t,
-			cmp.Or(searchtest.Compare(want, got, false), searchtest.CompareInner(q, want, got, false)),
-			body,
+			t, cmp.Or(searchtest.Compare(want, got, false), searchtest.CompareInner(q, want, got, false)), body,
 		)
 		if want.Total > 0 {
 			answered++

@@ -59,11 +59,7 @@ func TestFaults_AreDetected(t *testing.T) {
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "the fault must compile: %s", out)
 			run := exec.CommandContext(
-				t.Context(),
-				binary,
-				"-test.run",
-				"^TestSearch_EqualsOpenSearch$",
-				"-test.failfast",
+				t.Context(), binary, "-test.run", "^TestSearch_EqualsOpenSearch$", "-test.failfast",
 			)
 			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), storeEnv+"="+dsn, failuresEnv+"=1")
 			out, err = run.CombinedOutput()

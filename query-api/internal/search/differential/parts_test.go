@@ -99,10 +99,7 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 				Scan(&people),
 		)
 		found, err := indexed.walk(
-			t.Context(),
-			[]byte(`{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`),
-			50,
-			1,
+			t.Context(), []byte(`{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`), 50, 1,
 		)
 		require.NoError(t, err)
 		require.Equal(t, people, found[1:], "round %d", round)

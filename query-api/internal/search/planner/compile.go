@@ -9,11 +9,11 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// compiler turns leaves into SQL conditions. Equal values share a parameter, so that equal expressions are equal texts.
+// compiler turns leaves into SQL conditions. Equal values share a parameter, so that equal expressions have equal text.
 type compiler struct {
-	params map[string]string   // name -> value as ClickHouse reads it
-	names  map[string]string   // type and value -> name
-	tables map[string][]string // long lists, by the names of their tables
+	params map[string]string   // name to value as ClickHouse parses it
+	names  map[string]string   // type and value to name
+	tables map[string][]string // long lists, by table name
 }
 
 func newCompiler() *compiler {
@@ -32,19 +32,19 @@ func (c *compiler) param(kind, value string) string {
 
 func (c *compiler) str(s string) string { return c.param("String", escapeParameter(s)) }
 
-// strs is a list of strings; a long one travels as a table beside the query.
+// strs returns a list of strings. A long one becomes an external table.
 func (c *compiler) strs(list []string) string {
-	if beyondParameter(list) {
+	if exceedsParameter(list) {
 		return "(SELECT groupArray(v) FROM " + c.table(list) + ")"
 	}
 	return c.param("Array(String)", quoteList(list))
 }
 
-// maxListed is how many values travel as a parameter; more are a table beside the query.
+// maxListed is the maximum number of values in a parameter; longer lists are external tables.
 const maxListed = 1000
 
-// beyondParameter says that a list is too long to be a parameter, of which servers read 128 KiB.
-func beyondParameter(list []string) bool {
+// exceedsParameter reports whether a list is too long for a parameter. Servers accept 128 KiB.
+func exceedsParameter(list []string) bool {
 	size := 0
 	for _, s := range list {
 		size += len(s)
@@ -65,8 +65,7 @@ func (c *compiler) table(list []string) string {
 
 func (c *compiler) int(n int64) string { return c.param("Int64", strconv.FormatInt(n, 10)) }
 
-// escapeParameter writes a string as the value of a String parameter, which
-// the server reads in the escaping of its tab-separated format.
+// escapeParameter encodes a string as the value of a String parameter, in the escaping of tab-separated formats.
 func escapeParameter(s string) string {
 	if !strings.ContainsAny(s, "\\\t\n\r\x00\b\f") {
 		return s
@@ -75,7 +74,7 @@ func escapeParameter(s string) string {
 		Replace(s)
 }
 
-// quoteList writes strings as the value of an Array(String) parameter.
+// quoteList encodes strings as the value of an Array(String) parameter.
 func quoteList(list []string) string {
 	quoted := strings.NewReplacer(
 		"\\",
@@ -109,17 +108,16 @@ func quoteList(list []string) string {
 	return b.String()
 }
 
-// scope is where an expression is evaluated: over a row, or over one element
-// of a nested path inside of a lambda whose parameters are the element's
-// values.
+// scope is where an expression is evaluated: on a row, or on one element of a nested path, in a lambda whose parameters
+// are the element's values.
 type scope struct {
 	path string
-	used []string // columns that are the lambda's parameters
+	used []string // columns that are parameters of the lambda
 }
 
 func (s *scope) nested() bool { return s.path != "" }
 
-// column is a column in a scope.
+// column returns the expression of a column in a scope.
 func (s *scope) column(name string) string {
 	if !s.nested() {
 		return name
@@ -130,13 +128,12 @@ func (s *scope) column(name string) string {
 	return elementName(name)
 }
 
-// elementName is a lambda's parameter.
+// elementName returns the name of a lambda's parameter.
 func elementName(name string) string { return "e_" + strings.ReplaceAll(name, " ", "_") }
 
-// numbered is the list of pairs of the number of an element and a value of it, of those for which a condition on the
-// pair x holds.
+// numbered returns a list of pairs, the number and a value of each element whose pair x satisfies a condition.
 func (s *scope) numbered(value, condition string) string {
-	if len(s.used) == 0 { // to go over the elements
+	if len(s.used) == 0 { // to iterate over the elements
 		for _, f := range readmodel.SearchFields() {
 			if f.Nested == s.path {
 				s.used = append(s.used, f.Column)
@@ -148,13 +145,14 @@ func (s *scope) numbered(value, condition string) string {
 	for _, u := range s.used {
 		names, lists = append(names, elementName(u)), append(lists, u)
 	}
-	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
+	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " +
+		strings.Join(lists, ", ") + "))"
 }
 
-// many says that in the scope the field has a list of values.
+// many reports whether the field has a list of values in the scope.
 func (s *scope) many(f algebra.Field) bool { return f.Nested != "" && !s.nested() }
 
-// tokens is the list of a text's tokens, over all elements at the root.
+// tokens returns the list of a text's tokens, of all elements at the root.
 func (s *scope) tokens(f algebra.Field) string {
 	if s.many(f) {
 		return "arrayFlatten(" + f.Tokens() + ")"
@@ -181,7 +179,7 @@ func or(list ...string) string {
 	return fold(distinct(list, no), "OR", no)
 }
 
-// distinct are the conditions of a list, each once, but for the neutral one.
+// distinct removes duplicate and neutral conditions from a list.
 func distinct(list []string, neutral string) []string {
 	parts := make([]string, 0, len(list))
 	if len(list) <= 16 {
@@ -212,7 +210,7 @@ func fold(parts []string, operator, none string) string {
 	return "(" + strings.Join(parts, " "+operator+" ") + ")"
 }
 
-// match is the condition under which a leaf matches.
+// match returns the condition under which a leaf matches.
 func (c *compiler) match(n algebra.Node, s *scope) string {
 	switch n := n.(type) {
 	case algebra.Term:
@@ -231,8 +229,8 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 	return no
 }
 
-// necessary is a condition on the row, answered by an index, that holds wherever an element matches a leaf: what finds
-// the candidates. It is yes if there is none.
+// necessary returns a condition on the row that holds wherever an element matches a leaf, and that an index answers, so
+// that it finds the candidates. It returns yes if there is none.
 func (c *compiler) necessary(n algebra.Node, root *scope) string {
 	switch n := n.(type) {
 	case algebra.Term:
@@ -253,7 +251,7 @@ func (c *compiler) necessary(n algebra.Node, root *scope) string {
 
 func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	switch {
-	case f.IsText() && text == "": // "" stands for a text without words
+	case f.IsText() && text == "": // "" means a text without words
 		return no
 	case f.IsText():
 		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"
@@ -272,9 +270,9 @@ func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	return "(" + s.column(f.Column) + " = " + c.str(text) + ")"
 }
 
-// MaxAlternatives is the most values of a keyword that are asked for one by one: an index answers for each of them in
-// place of the column, which it does not for a list. The server makes a list of them unless it is told to leave as many
-// as they are (optimize_min_equality_disjunction_chain_length).
+// MaxAlternatives is the maximum number of values of a keyword that are compared one by one. An index answers each
+// comparison, but no list. The server turns comparisons into a list unless
+// optimize_min_equality_disjunction_chain_length is greater.
 const MaxAlternatives = 8
 
 func (c *compiler) set(n algebra.Set, s *scope) string {
@@ -285,7 +283,8 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 		for i, id := range n.Values {
 			hashes[i] = strconv.FormatUint(readmodel.ProfileHash(id), 10)
 		}
-		return "(profile_hash IN " + c.listed(hashes, "UInt64") + " AND profile_id IN " + c.listed(n.Values, "String") + ")"
+		return "(profile_hash IN " + c.listed(hashes, "UInt64") + " AND profile_id IN " + c.listed(n.Values, "String") +
+			")"
 	case f.Type == readmodel.SearchBoolean:
 		list := make([]string, len(n.Values))
 		for i, v := range n.Values {
@@ -311,10 +310,10 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 	return "has(" + c.strs(n.Values) + ", " + s.column(f.Column) + ")"
 }
 
-// listed is what stands behind IN: a set, which is looked up rather than gone through.
+// listed returns the operand of IN: a set, which is looked up rather than scanned.
 func (c *compiler) listed(list []string, kind string) string {
 	switch {
-	case beyondParameter(list):
+	case exceedsParameter(list):
 		return "(SELECT CAST(v, '" + kind + "') FROM " + c.table(list) + ")"
 	case kind != "String":
 		return c.param("Array("+kind+")", "["+strings.Join(list, ",")+"]")
@@ -322,7 +321,7 @@ func (c *compiler) listed(list []string, kind string) string {
 	return c.strs(list)
 }
 
-// any writes a condition on the values of a field: cond is called with a value.
+// any returns the condition that cond holds for a value of the field.
 func (s *scope) any(f algebra.Field, cond func(v string) string) string {
 	switch {
 	case f.IsText():
@@ -333,7 +332,7 @@ func (s *scope) any(f algebra.Field, cond func(v string) string) string {
 	return cond(s.column(f.Column))
 }
 
-// inRange is the condition that a string is in a range. Ranges of numbers are no leaves.
+// inRange returns the condition that a string is in a range. Ranges of numbers are not leaves.
 func (c *compiler) inRange(n algebra.Range, s *scope) string {
 	f := n.Field
 	return s.any(f, func(v string) string {
@@ -359,7 +358,7 @@ func (c *compiler) pattern(n algebra.Pattern, s *scope) string {
 	return s.any(n.Field, func(v string) string { return c.fits(n, v) })
 }
 
-// fits is the condition that a term has the form of a pattern.
+// fits returns the condition that a term has the form of a pattern.
 func (c *compiler) fits(n algebra.Pattern, v string) string {
 	switch {
 	case n.Kind == algebra.Prefix && !n.Insensitive:
@@ -374,7 +373,7 @@ func (c *compiler) exists(f algebra.Field, s *scope) string {
 	switch {
 	case f.IsText() && s.nested():
 		return "notEmpty(" + s.column(f.Tokens()) + ")"
-	// The sizes of lists say it, without their words: a text without tokens has an empty one.
+	// The sizes of lists suffice. A text without tokens has an empty one.
 	case f.IsText() && s.many(f):
 		return "arrayExists(n -> n > 0, " + f.Tokens() + ".size1)"
 	case f.IsText():
@@ -382,7 +381,7 @@ func (c *compiler) exists(f algebra.Field, s *scope) string {
 	case f.Type == readmodel.SearchBoolean && s.many(f):
 		return "notEmpty(" + f.Column + ")"
 	case f.Type == readmodel.SearchBoolean:
-		return "(" + s.column(f.Column) + " < 2)" // elements have it always
+		return "(" + s.column(f.Column) + " < 2)" // elements always have a value
 	}
 	return s.any(f, func(v string) string { return "(" + v + " != '')" })
 }

@@ -10,17 +10,16 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// Dictionary reads terms of a field: from its index, which also holds terms of
-// replaced people, or from the texts. Index has no SQL when there is no index.
+// Dictionary reads the terms of a field: from its index, which also has terms of replaced people, or from the texts.
+// Without an index, Index has no SQL.
 type Dictionary struct{ Index, Texts Statement }
 
-// HasDictionary says that a field has an index to read terms from.
+// HasDictionary reports whether a field has an index to read terms from.
 func HasDictionary(f algebra.Field) bool {
 	return f.IsText() && f.Indexed || f.Keyword && f.KeywordIndexed
 }
 
-// dictionaryOf is what the terms of a field's index are read from, as the column token, once for each part of the
-// table.
+// dictionaryOf returns a table expression with the terms of a field's index in column token, once for each part.
 func dictionaryOf(f algebra.Field) string {
 	index := f.Column + "_index"
 	if f.IsText() {
@@ -29,7 +28,6 @@ func dictionaryOf(f algebra.Field) string {
 	return "mergeTreeTextIndex(currentDatabase(), '" + table + "', '" + index + "')"
 }
 
-// dictionary selects terms by a condition on v; limit 0: all.
 func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dictionary {
 	cut := ""
 	if limit > 0 {
@@ -38,7 +36,8 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	var d Dictionary
 	if HasDictionary(f) {
 		d.Index = Statement{
-			SQL:        "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " + condition + cut,
+			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " +
+				condition + cut,
 			Parameters: c.params, Tables: c.tables,
 		}
 	}
@@ -51,15 +50,14 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 		values = f.Column
 	}
 	d.Texts = Statement{
-		SQL: "SELECT DISTINCT v FROM (SELECT arrayJoin(arrayFilter(v -> v != '' AND " + condition + ", " + values + ")) AS v FROM " + table +
-			" FINAL WHERE NOT deleted)" + cut,
+		SQL: "SELECT DISTINCT v FROM (SELECT arrayJoin(arrayFilter(v -> v != '' AND " + condition + ", " + values +
+			")) AS v FROM " + table + " FINAL WHERE NOT deleted)" + cut,
 		Parameters: c.params, Tables: c.tables,
 	}
 	return d
 }
 
-// NearTerms selects the terms that a fuzzy one may become, and some more: a
-// swap of neighbours counts twice here.
+// NearTerms selects the terms that a fuzzy word may expand to, and some more: a swap of neighbors counts twice here.
 func NearTerms(n algebra.Fuzzy) Dictionary {
 	c := newCompiler()
 	length := utf8.RuneCountInString(n.Text)
@@ -75,27 +73,26 @@ func NearTerms(n algebra.Fuzzy) Dictionary {
 		distance *= 2
 	}
 	conditions = append(
-		conditions,
-		"levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance),
+		conditions, "levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance),
 	)
 	return c.dictionary(n.Field, strings.Join(conditions, " AND "), 0)
 }
 
-// PrefixTerms selects the terms that begin with a text.
+// PrefixTerms selects the terms with a prefix.
 func PrefixTerms(f algebra.Field, prefix string) Dictionary {
 	c := newCompiler()
 	return c.dictionary(f, "startsWith(v, "+c.str(prefix)+")", 0)
 }
 
-// PatternTerms selects at most limit of the terms that a pattern matches.
+// PatternTerms selects at most limit terms that match a pattern.
 func PatternTerms(n algebra.Pattern, limit int) Dictionary {
 	c := newCompiler()
 	return c.dictionary(n.Field, c.fits(n, "v"), limit)
 }
 
-// PatternsStatement reads the terms that patterns over fields with dictionaries match, at most limit for each pattern.
-// Its rows are the index of a pattern and a term. One statement reads the dictionary of each field once: statements
-// cost more than terms where people are few.
+// PatternsStatement reads the terms that match patterns over fields with dictionaries, at most limit for each pattern.
+// Its rows are the index of a pattern and a term. It reads the dictionary of each field once: in small tables,
+// statements cost more than terms.
 func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 	c := newCompiler()
 	byField := make(map[string][]int)
@@ -114,12 +111,13 @@ func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 			") WHERE v != ''")
 	}
 	return Statement{
-		SQL:        "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " + strconv.Itoa(limit) + " BY pattern",
+		SQL: "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " +
+			strconv.Itoa(limit) + " BY pattern",
 		Parameters: c.params, Tables: c.tables,
 	}
 }
 
-// Key tells dictionaries apart.
+// Key identifies a dictionary.
 func (d Dictionary) Key() []string {
 	key := []string{"dictionary", d.Texts.SQL, d.Index.SQL}
 	for _, name := range slices.Sorted(maps.Keys(d.Texts.Parameters)) {
@@ -128,8 +126,7 @@ func (d Dictionary) Key() []string {
 	return key
 }
 
-// LivingStatement counts the people with each of some terms, but for the hidden ones; its
-// only row is the list of counts.
+// LivingStatement counts the people with each of some terms, except hidden people. Its only row is the list of counts.
 func LivingStatement(f algebra.Field, terms []string, hidden []uint64) Statement {
 	c := newCompiler()
 	s := &scope{}
@@ -140,7 +137,8 @@ func LivingStatement(f algebra.Field, terms []string, hidden []uint64) Statement
 		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
 	}
 	return Statement{
-		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) + " AND " + living(hidden),
+		SQL: "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) +
+			" AND " + living(hidden),
 		Parameters: c.params, Tables: c.tables,
 	}
 }

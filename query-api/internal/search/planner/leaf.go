@@ -10,20 +10,20 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Leaf is a node without others inside, asked of people or, where Path is set, of the elements of that nested path.
+// Leaf is a node without child nodes, evaluated on people or, if Path is set, on the elements of that nested path.
 type Leaf struct {
 	Node algebra.Node
 	Path string
 }
 
-// Key tells leaves apart: equal ones have who matches in common.
+// Key identifies a leaf: leaves with equal keys match the same.
 func (l Leaf) Key() string {
-	if t, ok := l.Node.(algebra.Term); ok { // nearly all are
+	if t, ok := l.Node.(algebra.Term); ok { // nearly all are fields
 		return l.Path + "\x00" + termKey(t.Field, t.Text)
 	}
 	c := newCompiler()
 	var b strings.Builder
-	add := func(part string) { // after its length: a part may have any characters
+	add := func(part string) { // with its length: a part may contain any characters
 		b.WriteString(strconv.Itoa(len(part)))
 		b.WriteByte(':')
 		b.WriteString(part)
@@ -31,7 +31,7 @@ func (l Leaf) Key() string {
 	add(l.Path)
 	add(c.leaf(l, 0))
 	if p, ok := l.Node.(algebra.Phrase); ok {
-		add(strconv.Itoa(p.Slop)) // not in the condition
+		add(strconv.Itoa(p.Slop)) // not part of the condition
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.params)) {
 		add(c.params[name])
@@ -44,17 +44,17 @@ func (l Leaf) Key() string {
 	return b.String()
 }
 
-// LeafStatement reads who matches leaves in some parts of the table, whether they live or were replaced. Its rows are
-// the number of a leaf, the name of a part, the number of an element from 1 on, 0 for the person; how often the leaf is
-// there, 1 where that says nothing; how many elements have it beyond the first, of nested fields asked of people; and
-// all rows of the part, by their offsets, of which that is so, as groupBitmapState has them.
+// LeafStatement reads the matches of leaves in some parts of the table, including replaced rows. The columns of its
+// rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the person; the frequency,
+// 1 if the leaf has none; the number of further elements that match, for nested fields evaluated on people; and, as
+// groupBitmapState, the offsets of all rows of the part with these values.
 func LeafStatement(leaves []Leaf, parts []string) Statement {
 	c := newCompiler()
 	names := c.strs(parts)
 	var selects []string
 	read := false
 	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
-	patterns := make(map[string][]int) // the leaves that are patterns, by the path
+	patterns := make(map[string][]int) // the leaves that are patterns, by path
 	for i, l := range leaves {
 		if _, ok := l.Node.(algebra.Pattern); ok {
 			patterns[l.Path] = append(patterns[l.Path], i)
@@ -87,9 +87,9 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
 }
 
-// termsOf reads several terms in one select: planning a select of a wide table takes longer than finding a term where
-// people are few, and the columns that say how often the words of a text are there are read once. The terms
-// are asked of people and have indexes, or are of one field.
+// termsOf reads several terms in one select. In small tables, planning a select of a wide table takes longer than
+// finding a term; and the columns with word frequencies are read once. The terms are evaluated on people and have
+// indexes, or belong to one field.
 func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	var pairs, conditions []string
@@ -117,14 +117,17 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
 	if inner.nested() {
 		element = "number"
-		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+		joined = "arrayJoin(" + inner.numbered(list, "1") +
+			") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
-	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, u.2 AS frequency, u.3 AS spread, " + members +
-		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + where + ") GROUP BY part, leaf, element, frequency, spread"
+	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element +
+		") AS element, u.2 AS frequency, u.3 AS spread, " + members +
+		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " +
+		where + ") GROUP BY part, leaf, element, frequency, spread"
 }
 
-// patternsOf reads several patterns of one path in one select: planning a select of a wide table takes longer than
-// matching a pattern where people are few.
+// patternsOf reads several patterns of one path in one select: in small tables, planning a select of a wide table takes
+// longer than matching a pattern.
 func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	pairs := make([]string, len(numbers))
@@ -138,18 +141,20 @@ func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
 	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
 	if inner.nested() {
 		element = "number"
-		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+		joined = "arrayJoin(" + inner.numbered(list, "1") +
+			") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
-	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, toFloat64(1) AS frequency, " +
-		"toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " +
-		partsMark + " AND " + or(
-		conditions...) + ") GROUP BY part, leaf, element"
+	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element +
+		") AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " + members +
+		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " +
+		or(
+			conditions...) + ") GROUP BY part, leaf, element"
 }
 
-// partsMark stands for the names of parts in a statement that is not finished.
+// partsMark is replaced by the names of parts when a statement is finished.
 const partsMark = "{parts}"
 
-// members are rows of a part by their offsets.
+// members is the aggregate of the offsets of rows.
 const members = "unhex(hex(groupBitmapState(toUInt32(_part_offset))))"
 
 func (c *compiler) leaf(l Leaf, number int) string {
@@ -158,22 +163,24 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		root := &scope{}
 		condition := c.match(l.Node, root)
 		frequency, spread := c.frequencies(l.Node, root)
-		return head + "toUInt32(0) AS element, toFloat64(" + frequency + ") AS frequency, toUInt32(" + spread + ") AS spread, " + members +
-			" FROM " + table + " WHERE _part IN " + partsMark + " AND " + condition + " GROUP BY part, frequency, spread"
+		return head + "toUInt32(0) AS element, toFloat64(" + frequency + ") AS frequency, toUInt32(" + spread +
+			") AS spread, " + members + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + condition +
+			" GROUP BY part, frequency, spread"
 	}
 	inner := &scope{path: l.Path}
 	condition := c.match(l.Node, inner)
 	frequency, _ := c.frequencies(l.Node, inner)
 	value := "if(" + condition + ", toFloat64(" + frequency + "), 0.)"
 	if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() && condition != no {
-		value = "toFloat64(" + frequency + ")" // 0 where it is not
+		value = "toFloat64(" + frequency + ")" // 0 if it does not match
 	}
-	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-		inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + partsMark + " AND " + c.necessary(l.Node, &scope{}) +
-		") GROUP BY part, element, frequency"
+	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members +
+		" FROM (SELECT _part, _part_offset, arrayJoin(" + inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table +
+		" WHERE _part IN " + partsMark + " AND " + c.necessary(l.Node, &scope{}) + ") GROUP BY part, element, frequency"
 }
 
-// frequencies are how often a leaf is there where it matches, and in how many elements beyond the first.
+// frequencies returns expressions of the frequency of a leaf where it matches, and of the number of further elements
+// with it.
 func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread string) {
 	frequency, spread = yes, no
 	switch n := n.(type) {
@@ -200,7 +207,7 @@ func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread stri
 	return frequency, spread
 }
 
-// boolean01 is a boolean's term as its column has it.
+// boolean01 returns a boolean's term as stored in its column.
 func (*compiler) boolean01(term string) string {
 	if term == "T" {
 		return yes
@@ -208,14 +215,14 @@ func (*compiler) boolean01(term string) string {
 	return no
 }
 
-// PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the
-// record was withdrawn.
+// PeopleStatement reads the people of a part in order. Its rows are the offset, profile_hash, and whether the record is
+// deleted.
 func PeopleStatement(part string) Statement {
 	return ofPart("toUInt32(_part_offset), profile_hash, toUInt8(deleted)", part)
 }
 
-// IdentitiesStatement reads what tells the versions of the people of a part apart, in its order: offset, a second hash
-// of the profile id, and the two halves of ver, of which the greatest counts.
+// IdentitiesStatement reads what identifies the versions of the people of a part, in order: offset, a second hash of
+// the profile ID, and the two halves of ver, the greatest of which counts.
 func IdentitiesStatement(part string) Statement {
 	return ofPart(
 		"toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))",
@@ -223,8 +230,8 @@ func IdentitiesStatement(part string) Statement {
 	)
 }
 
-// ValuesStatement reads a column of a part in its order. Its rows are the offset and the value, a String for a text and
-// else an Int64; of nested fields there is a row an element.
+// ValuesStatement reads a column of a part in order. Its rows are the offset and the value, a String or an Int64. A
+// nested field has a row for each element.
 func ValuesStatement(f algebra.Field, part string) Statement {
 	value := f.Column
 	if f.Nested != "" {
@@ -236,7 +243,7 @@ func ValuesStatement(f algebra.Field, part string) Statement {
 	return ofPart("toUInt32(_part_offset), "+value, part)
 }
 
-// SharedStatement reads the profile ids of those people of a part who have one of some hashes. Its rows are offset and
+// SharedStatement reads the profile IDs of the people of a part with one of some hashes. Its rows are offset and
 // profile_id.
 func SharedStatement(hashes []uint64, part string) Statement {
 	c := newCompiler()
@@ -251,7 +258,7 @@ func SharedStatement(hashes []uint64, part string) Statement {
 	}
 }
 
-// PhraseStatement reads the tokens of those who have the words of a phrase, in some parts. Its rows are a part, the
+// PhraseStatement reads the tokens of the people with the words of a phrase, in some parts. Its rows are a part, the
 // offset, and a list of tokens for each element, or one list if the field is not nested.
 func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 	c := newCompiler()
@@ -260,21 +267,23 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 		tokens = "[" + tokens + "]"
 	}
 	return Statement{
-		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
-			" AND " + c.candidates(n, &scope{}),
+		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " +
+			c.strs(parts) + " AND " + c.candidates(n, &scope{}),
 		Parameters: c.params, Tables: c.tables,
 	}
 }
 
-// FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and
-// updated_at as it is by that version.
+// FreshenedStatement reads the people of a part that have a version newer than their content. Its rows are the offset
+// and updated_at by that version.
 func FreshenedStatement(part string) Statement {
 	c := newCompiler()
-	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(part) +
+	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt +
+		" FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " +
+		c.str(part) +
 		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
 }
 
-// ReadsUpdatedAt says that a field is the one that newer versions change.
+// ReadsUpdatedAt reports whether a field is the one that newer versions change.
 func ReadsUpdatedAt(f algebra.Field) bool { return f.Path == updatedAt }
 
 func ofPart(columns, part string) Statement {
@@ -286,14 +295,14 @@ func ofPart(columns, part string) Statement {
 	}
 }
 
-// Text is a text as people, or the elements of a nested path, have it.
+// Text is a text field of people or of the elements of a nested path.
 type Text struct {
 	Field algebra.Field
 	Path  string
 }
 
-// LengthsStatement reads how many words texts have in some parts. Its rows are the number of a text, a part, the number
-// of an element, 0 for the person, a length above 0, and the rows of the part of which that is so.
+// LengthsStatement reads the lengths of texts in some parts, in words. Its rows are the number of a text, a part, the
+// number of an element, 0 for the person, a length above 0, and the rows of the part with that length.
 func LengthsStatement(texts []Text, parts []string) Statement {
 	c := newCompiler()
 	names := c.strs(parts)
@@ -301,20 +310,21 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 	for i, t := range texts {
 		head := "SELECT toUInt16(" + strconv.Itoa(i) + ") AS text, toString(_part) AS part, "
 		if t.Path == "" {
-			selects[i] = head + "toUInt32(0) AS element, toUInt32(" + t.Field.Length() + ") AS words, " + members + " FROM " + table +
-				" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"
+			selects[i] = head + "toUInt32(0) AS element, toUInt32(" + t.Field.Length() + ") AS words, " + members +
+				" FROM " + table + " WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"
 			continue
 		}
 		inner := &scope{path: t.Path}
 		value := "length(" + inner.column(t.Field.Tokens()) + ")"
-		selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-			inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
+		selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members +
+			" FROM (SELECT _part, _part_offset, arrayJoin(" + inner.numbered(value, "x.2 > 0") + ") AS u FROM " +
+			table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
 }
 
 // ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a
-// number above 0, and the rows of the part that have so many.
+// number above 0, and the rows of the part with that number.
 func ElementsStatement(path string, parts []string) Statement {
 	c := newCompiler()
 	column := ""
@@ -324,6 +334,7 @@ func ElementsStatement(path string, parts []string) Statement {
 			break
 		}
 	}
-	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
+	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members +
+		" FROM " + table + " WHERE _part IN " + c.strs(parts) +
 		" AND elements > 0 GROUP BY part, elements", Parameters: c.params}
 }

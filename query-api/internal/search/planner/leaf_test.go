@@ -11,15 +11,14 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Leaves with different values have different keys, whatever is in the values.
-func TestLeafKeys(t *testing.T) {
+func TestLeafKey_DistinguishesValues(t *testing.T) {
 	var field algebra.Field
 	for _, f := range readmodel.SearchFields() {
 		if f.Path == "profile.headline" {
 			field = algebra.Field{SearchField: f}
 		}
 	}
-	many := make([]string, 1001) // travel beside the statement
+	many := make([]string, 1001) // in an external table
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}

@@ -7,7 +7,7 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// expression is the RE2 expression that a term of a pattern matches.
+// expression returns the RE2 expression that matches a term of a pattern.
 func expression(n algebra.Pattern) string {
 	switch n.Kind {
 	case algebra.Prefix:
@@ -20,8 +20,7 @@ func expression(n algebra.Pattern) string {
 	return n.Expression
 }
 
-// literal is an expression for a text itself; without regard to the case of
-// ASCII letters when it is insensitive.
+// literal returns an expression that matches a text. If insensitive, it ignores the case of ASCII letters.
 func literal(text string, insensitive bool) string {
 	if !insensitive {
 		return regexp.QuoteMeta(text)
@@ -40,7 +39,7 @@ func literal(text string, insensitive bool) string {
 	return b.String()
 }
 
-// wildcard is the expression for a wildcard pattern.
+// wildcard returns the expression of a wildcard pattern.
 func wildcard(text string, insensitive bool) string {
 	var b strings.Builder
 	b.WriteString("(?s)^")

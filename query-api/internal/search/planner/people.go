@@ -2,8 +2,8 @@ package planner
 
 import "strconv"
 
-// living is the condition under which a row is of a person who is not among the hidden ones. It stands last: in front
-// of another condition it makes the server choose rows, nearly all of them, and copy their lists.
+// living returns the condition that a row is of a live person who is not hidden. It must be the last condition: before
+// another one it makes the server select nearly all rows and copy their lists.
 func living(hidden []uint64) string {
 	if len(hidden) == 0 {
 		return "NOT deleted"
@@ -23,8 +23,8 @@ const updatedAt = "updated_at"
 
 const seenPeople = "kind = 'network-person'"
 
-// seenVersions are the newest versions that people were seen with, each with a content; seenUpdatedAt is when that was:
-// versions are microseconds since the year 1.
+// seenVersions are the newest versions of the same content; seenUpdatedAt is their time. Versions are microseconds
+// since the year 1.
 const (
 	seenVersions  = "(SELECT key_hash AS seen_key, content_hash AS seen_content, max(version) AS seen_version FROM seen_versions WHERE " + seenPeople + " GROUP BY seen_key, seen_content)"
 	seenUpdatedAt = "intDiv(seen_version, 1000) - 62135596800000"

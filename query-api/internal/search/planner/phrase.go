@@ -8,8 +8,8 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// phrase is the condition that a phrase without slop occurs: its terms do, which the index knows, and somewhere
-// together.
+// phrase returns the condition that a phrase without slop occurs: its terms do, which the index knows, and are
+// adjacent.
 func (c *compiler) phrase(n algebra.Phrase, s *scope) string {
 	terms := c.candidates(n, s)
 	switch {
@@ -21,7 +21,7 @@ func (c *compiler) phrase(n algebra.Phrase, s *scope) string {
 	return and(terms, "("+c.frequency(n, s)+" > 0)")
 }
 
-// candidates is the condition that the terms of a phrase occur, wherever they stand.
+// candidates returns the condition that the terms of a phrase occur, at any position.
 func (c *compiler) candidates(n algebra.Phrase, s *scope) string {
 	conditions := []string{c.words(n, s)}
 	for _, position := range n.Terms {
@@ -32,8 +32,7 @@ func (c *compiler) candidates(n algebra.Phrase, s *scope) string {
 	return and(conditions...)
 }
 
-// words is the condition that the terms of a phrase occur, of a long one the first ones: the others are looked for
-// where these are.
+// words returns the condition that the terms of a phrase occur. Of a long phrase it checks only the first ones.
 func (c *compiler) words(n algebra.Phrase, s *scope) string {
 	var parts []string
 	seen := make(map[string]bool)
@@ -47,7 +46,7 @@ func (c *compiler) words(n algebra.Phrase, s *scope) string {
 	return and(parts...)
 }
 
-// frequency is how often a phrase without slop occurs.
+// frequency returns the frequency of a phrase without slop.
 func (c *compiler) frequency(n algebra.Phrase, s *scope) string {
 	if s.many(n.Field) {
 		// Positions of different elements are far apart.
@@ -56,8 +55,7 @@ func (c *compiler) frequency(n algebra.Phrase, s *scope) string {
 	return c.occurrences(n, s.column(n.Field.Tokens()))
 }
 
-// occurrences counts the places of a list of tokens where the terms follow one
-// another.
+// occurrences counts the positions in a list of tokens at which the terms follow each other.
 func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
 	if long(n) {
 		return c.longOccurrences(n, tokens)
@@ -80,18 +78,18 @@ func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
 		", " + strings.Join(lists, ", ") + ")"
 }
 
-// longPhrase is from how many words on the statement names a phrase as a whole: what it costs before it reads grows
-// with its text.
+// longPhrase is the number of words from which a statement has the phrase as one value: planning time grows with the
+// text of the statement.
 const longPhrase = 16
 
-// long says that a phrase is so long, and of one word each but for the last, which may be unfinished.
+// long reports whether a phrase is long and has one word at each position, except the last, which may be a prefix.
 func long(n algebra.Phrase) bool {
 	last := len(n.Terms) - 1
 	return n.Slop == 0 && last > longPhrase && len(n.Terms[last]) > 0 &&
 		!slices.ContainsFunc(n.Terms[:last], func(p []string) bool { return len(p) != 1 })
 }
 
-// longOccurrences counts the places where a long phrase begins.
+// longOccurrences counts the positions at which a long phrase begins.
 func (c *compiler) longOccurrences(n algebra.Phrase, tokens string) string {
 	last := len(n.Terms) - 1
 	words := make([]string, last)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Replica is where parts are read: the server itself, or a replica of a cluster.
+// Replica is the server that parts are read from, or a replica of a cluster.
 type Replica struct {
-	Cluster string // in remote_servers; empty: there is none
+	Cluster string // in remote_servers; empty: no cluster
 	// Number is the number of the replica among all of the cluster, from 1, ordered by shard.
 	Number uint32
 }
@@ -19,7 +19,7 @@ const (
 	DocumentsTable = "network_people"
 )
 
-// local is what the names of the replicas' own tables end with.
+// local is the suffix of the names of the replicas' own tables.
 const local = "_local"
 
 // ReplicasStatement lists the shards of a cluster's replicas, in the order of [Replica.Number].
@@ -35,8 +35,8 @@ func ReplicasStatement(cluster string) Statement {
 }
 
 // PartsStatement lists the active parts of search_people, seen_versions and network_people, on every replica of a
-// cluster. Its rows are the table, the name, an identity that no other part ever has, the number of rows, and the
-// number of the replica. Each replica that answers also has a row without a table; others are left out.
+// cluster. Its rows are the table, the name, a unique identity, the number of rows, and the number of the replica. Each
+// replica that responds also has a row without a table; others are left out.
 func PartsStatement(cluster string) Statement {
 	tables := []string{PeopleTable, SeenTable, DocumentsTable}
 	if cluster == "" {
@@ -48,15 +48,17 @@ func PartsStatement(cluster string) Statement {
 	}
 	source := "clusterAllReplicas('" + cluster + "', system."
 	return Statement{
-		SQL: "SELECT replaceOne(table, '" + local + "', ''), name, concat(hostName(), ' ', toString(_shard_num), path, ' ', " +
-			"hash_of_all_files), rows, _shard_num FROM " + source + "parts) WHERE active AND database = currentDatabase() " +
-			"AND table IN ('" + strings.Join(tables, local+"', '") + local + "') UNION ALL SELECT '', '', '', toUInt64(0), " +
+		SQL: "SELECT replaceOne(table, '" + local +
+			"', ''), name, concat(hostName(), ' ', toString(_shard_num), path, ' ', " +
+			"hash_of_all_files), rows, _shard_num FROM " + source +
+			"parts) WHERE active AND database = currentDatabase() AND table IN ('" +
+			strings.Join(tables, local+"', '") + local + "') UNION ALL SELECT '', '', '', toUInt64(0), " +
 			"_shard_num FROM " + source + "one)",
 		OneThread: true, SkipUnavailable: true,
 	}
 }
 
-// Read returns a statement that reads parts of search_people as it reads them of the replica.
+// Read returns a statement about parts of search_people as a statement for the replica.
 func (r Replica) Read(s Statement) Statement {
 	if r.Cluster == "" {
 		return s

@@ -6,14 +6,14 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// SortKind is what a sort key orders by.
+// SortKind is what a sort key compares.
 type SortKind uint8
 
 // The kinds of sort keys.
 const (
 	SortScore SortKind = iota + 1
 	SortField
-	SortDocument // by the person alone, as the last key always does
+	SortDocument // by person, always the last key
 )
 
 // Sort is one sort key.
@@ -21,32 +21,31 @@ type Sort struct {
 	Kind       SortKind
 	Field      algebra.Field
 	Descending bool
-	// MissingFirst puts people without a value first; Missing, when set, is the
-	// value that they count with instead.
+	// MissingFirst sorts people without a value first. Missing, if set, replaces a missing value.
 	MissingFirst bool
 	Missing      *string
 	Mode         algebra.ScoreMode // of several values: min, max, sum, avg or median
-	// Nested, when set, says which elements count, and Children how many of those with a value do, the first ones.
+	// Nested, if set, selects the elements whose values count; Children limits them to the first ones with a value.
 	Nested   algebra.Node
 	Children *int
-	// Double: numbers are compared, averaged and summed as 64-bit floating point numbers.
+	// Double states that numbers are compared, averaged and summed as 64-bit floating point numbers.
 	Double bool
 }
 
-// Key is the value of a sort key of one person, as cursors keep it.
+// Key is the value of a sort key of one person, as cursors store it.
 type Key struct {
 	Missing bool   `json:"m,omitempty"`
 	Value   string `json:"v,omitempty"`
 }
 
-// Place is where a person stands in the order of a walk.
+// Place is the position of a person in the order of a walk.
 type Place struct {
 	Keys      []Key  `json:"k,omitempty"`
 	Hash      uint64 `json:"h"`
 	ProfileID string `json:"p"`
 }
 
-// SortFilters are the conditions on the elements that sort keys take.
+// SortFilters returns the filters on elements of sort keys.
 func SortFilters(sorts []Sort) []algebra.Node {
 	var list []algebra.Node
 	for _, s := range sorts {
@@ -57,7 +56,7 @@ func SortFilters(sorts []Sort) []algebra.Node {
 	return list
 }
 
-// Scored says whether the order depends on scores.
+// Scored reports whether the order depends on scores.
 func Scored(sorts []Sort) bool {
 	for _, s := range sorts {
 		if s.Kind == SortScore {
@@ -67,7 +66,7 @@ func Scored(sorts []Sort) bool {
 	return false
 }
 
-// ScoresDecide says that who matches depends on scores, whatever the order.
+// ScoresDecide reports whether scores decide which people match.
 func ScoresDecide(n algebra.Node) bool {
 	found := false
 	algebra.Walk(n, func(n algebra.Node) {
@@ -78,8 +77,7 @@ func ScoresDecide(n algebra.Node) bool {
 	return found
 }
 
-// Scores says that a page needs scores: for its order, for that of inner hits, or for the elements that a sort key
-// takes.
+// Scores reports whether a page needs scores: for its order, for that of inner hits, or for the elements of a sort key.
 func Scores(n algebra.Node, sorts []Sort) bool {
 	found := Scored(sorts) || slices.ContainsFunc(SortFilters(sorts), ScoresDecide)
 	algebra.Walk(n, func(n algebra.Node) {

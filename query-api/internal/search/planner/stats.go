@@ -10,26 +10,25 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Stats is what scores depend on beside the people who match: how many
-// documents have a field, how many terms, how many have a term. As in
-// Elasticsearch, the elements of a nested path are documents of their own, and
-// count beside the people whose root shows the same fields.
+// Stats are the statistics that scores depend on: how many documents have a field, its number of terms, and document
+// frequencies. As in Elasticsearch, elements of nested paths are separate documents and count in addition to the people
+// whose root has the same fields.
 //
-// The first page of a walk counts; later pages use what it counted.
+// The first page of a walk counts; later pages use its counts.
 type Stats struct {
 	Fields map[string]FieldStats `json:"f,omitempty"`
 	Terms  map[string]int64      `json:"t,omitempty"` // by termKey
-	// Absent are the terms that no doc had when the first page was asked for. They are left out of what is asked
-	// then, so that all pages find the same people.
+	// Absent are the terms without documents at the time of the first page. Queries omit them, so that all pages find
+	// the same people.
 	Absent map[string]bool `json:"a,omitempty"`
 }
 
-// NewStats returns statistics of nothing.
+// NewStats returns empty statistics.
 func NewStats() *Stats {
 	return &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64), Absent: make(map[string]bool)}
 }
 
-// Clone returns a copy that can be written to.
+// Clone returns a copy that may be modified.
 func (s *Stats) Clone() *Stats {
 	c := NewStats()
 	maps.Copy(c.Fields, s.Fields)
@@ -38,12 +37,12 @@ func (s *Stats) Clone() *Stats {
 	return c
 }
 
-// absent reports whether no doc had a term.
+// absent reports whether a term had no documents.
 func (s *Stats) absent(f algebra.Field, text string) bool {
 	return s != nil && len(s.Absent) > 0 && s.Absent[termKey(f, text)]
 }
 
-// Count notes how many documents have a term, by its key.
+// Count sets the document frequency of the term with a key.
 func (s *Stats) Count(key string, documents int64) {
 	s.Terms[key] = documents
 	if documents == 0 {
@@ -51,15 +50,14 @@ func (s *Stats) Count(key string, documents int64) {
 	}
 }
 
-// Lacks reports whether no doc had a word of a phrase.
+// Lacks reports whether a word of a phrase had no documents.
 func (s *Stats) Lacks(n algebra.Phrase) bool {
 	return slices.ContainsFunc(n.Terms, func(position []string) bool {
 		return len(position) > 0 && !slices.ContainsFunc(position, func(t string) bool { return !s.absent(n.Field, t) })
 	})
 }
 
-// FieldStats is what is known of a field: the documents that have it, and the
-// number of their terms.
+// FieldStats are the number of documents that have a field, and the number of their terms.
 type FieldStats struct {
 	Documents int64 `json:"n"`
 	Terms     int64 `json:"s"`
@@ -77,9 +75,8 @@ func TermKey(field, text string) string { return field + "\x00" + text }
 
 func termKey(f algebra.Field, text string) string { return TermKey(f.Name(), text) }
 
-// term is the weight of a term and the average length of its field; weight 0 when
-// it was not counted. A doc that has a term no doc had is the first, since it was
-// counted. blend are the terms of the blend whose statistics it has.
+// term returns the weight of a term and the average length of its field; weight 0 if it was not counted. A document
+// with a term that was counted as absent is the first one. blend are the terms of the blend whose statistics it has.
 func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average float64) {
 	field := s.Fields[n.Field.Name()]
 	df, counted := s.Terms[termKey(n.Field, n.Text)]
@@ -95,7 +92,7 @@ func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average floa
 	return idf(float64(max(df, 1)), float64(field.Documents)), field.average()
 }
 
-// blended is the document frequency of a term among those of its blend.
+// blended returns the document frequency of a term within its blend.
 func (s *Stats) blended(n algebra.Term, blend []algebra.Term) int64 {
 	df, words := make([]int64, len(blend)), make([]int64, len(blend))
 	own, most := 0, int64(0)
@@ -112,24 +109,24 @@ func (s *Stats) blended(n algebra.Term, blend []algebra.Term) int64 {
 	return blendAcross(df, words)[own]
 }
 
-// stableByFrequency sorts the numbers of terms, the most frequent first.
+// stableByFrequency returns the indexes of terms, the most frequent first.
 func stableByFrequency(order []int, df []int64) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(df[b], df[a]) })
 }
 
-// wanted is what a query's scores need.
+// wanted is the set of statistics that a query's scores need.
 type wanted struct {
 	fields map[string]algebra.Field
 	terms  map[string]algebra.Term
 	stats  *Stats
 }
 
-// want collects the fields and terms whose statistics the scores of a node need, and the filters of sort keys. The fields
-// of terms that are known to be absent are not needed.
+// want collects the fields and terms whose statistics the scores of a node need, and the filters of sort keys. Fields
+// of terms that are absent are not needed.
 func want(n algebra.Node, filters []algebra.Node, stats *Stats) wanted {
 	w := wanted{fields: make(map[string]algebra.Field), terms: make(map[string]algebra.Term), stats: stats}
 	w.add(n)
-	// A least score decides who matches, and inner hits have an order of their own, wherever they stand.
+	// A minimum score decides matches, and inner hits have their own order, at any depth.
 	visit := func(n algebra.Node) {
 		switch n := n.(type) {
 		case algebra.Function:
@@ -169,7 +166,7 @@ func (w *wanted) add(n algebra.Node) {
 	case algebra.Combined:
 		for _, f := range n.Fields {
 			w.term(f, n.Text)
-			w.fields[f.Name()] = f // its length counts whether it has the term or not
+			w.fields[f.Name()] = f // the length counts in either case
 		}
 	case algebra.Bool:
 		for _, m := range n.Must {
@@ -193,8 +190,8 @@ func (w *wanted) add(n algebra.Node) {
 	}
 }
 
-// fieldQuery is the statement that counts the fields that scores need, one row
-// of two numbers a field, and the names of the fields in their order.
+// fieldQuery returns the statement that counts fields, one row with two numbers for each, and the names of the fields
+// in order.
 func (w *wanted) fieldQuery(names []string) string {
 	parts := make([]string, 0, len(names))
 	for _, name := range names {
@@ -204,8 +201,7 @@ func (w *wanted) fieldQuery(names []string) string {
 	return "SELECT [" + strings.Join(parts, ", ") + "] FROM " + table + " FINAL WHERE NOT deleted"
 }
 
-// fieldCounts are aggregates: the documents that have terms in a field, and the
-// number of terms.
+// fieldCounts returns aggregates: the documents with terms in a field, and the number of terms.
 func fieldCounts(f algebra.Field) (documents, terms string) {
 	switch {
 	case f.IsText() && f.Nested == "":
@@ -221,25 +217,23 @@ func fieldCounts(f algebra.Field) (documents, terms string) {
 		return "countIf(" + f.Column + " != '')", "countIf(" + f.Column + " != '')"
 	}
 	elements := "sum(arrayCount(v -> v != '', " + f.Column + "))"
-	return "countIf(arrayExists(v -> v != '', " + f.Column + ")) + " + elements, "sum(arrayUniq(" + f.Column + ") - has(" + f.Column + ", '')) + " + elements
+	return "countIf(arrayExists(v -> v != '', " + f.Column + ")) + " + elements,
+		"sum(arrayUniq(" + f.Column + ") - has(" + f.Column + ", '')) + " + elements
 }
 
 // Statement is SQL with its parameters.
 type Statement struct {
 	SQL        string
 	Parameters map[string]string
-	// Tables are lists too long to be parameters: tables of one column v,
-	// String, that exist beside the statement.
+	// Tables are lists too long for parameters: external tables with one String column v.
 	Tables map[string][]string
-	// TokensRead: the server may use the indexes to find candidates only, not to
-	// answer in place of the tokens. Where a score is part of a condition it
-	// confuses the two (its error 10), and where a phrase has the tokens read in any
-	// case it takes twice as long.
+	// TokensRead restricts the server to finding candidates by the indexes. It must not answer from them in place of
+	// the tokens: it confuses the two if a score is part of a condition (its error 10), and if the tokens of a phrase
+	// are read anyway, it takes twice as long.
 	TokensRead bool
-	// OneThread: further threads would only be in the way, of other statements or of
-	// reading a few rows from the beginning of the table.
+	// OneThread states that further threads would only slow down other statements or a read of a few rows.
 	OneThread bool
-	// SkipUnavailable: replicas that do not answer are left out.
+	// SkipUnavailable leaves out replicas that do not respond.
 	SkipUnavailable bool
 }
 
@@ -249,8 +243,8 @@ type FieldCount struct {
 	Names     []string
 }
 
-// FieldStatements count the fields that the scores of a node need. known says which fields need not be counted. Fields
-// that take long are counted one by one, so that a search that runs out of time need not begin anew.
+// FieldStatements returns statements that count the fields that the scores of a node need, except known ones. Slow
+// fields are counted one by one, so that a search that times out makes progress.
 func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known func(name string) bool) []FieldCount {
 	w := want(n, filters, stats)
 	var out []FieldCount
@@ -268,5 +262,5 @@ func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known
 	return out
 }
 
-// table is where search reads.
+// table is the table that search reads.
 const table = "search_people"

@@ -9,21 +9,23 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// The frequencies of one word in several fields, as Lucene's BlendedTermQuery has them.
-func TestBlendAcross(t *testing.T) {
+// The expected frequencies are those of Lucene's BlendedTermQuery.
+func TestBlendAcross_EqualsLucene(t *testing.T) {
 	for name, c := range map[string]struct{ df, words, want []int64 }{
-		"each as frequent as the most frequent":   {[]int64{10, 10}, []int64{100, 100}, []int64{10, 10}},
-		"the order of the fields stays":           {[]int64{5, 10, 3, 5}, []int64{100, 100, 100, 100}, []int64{11, 10, 12, 11}},
-		"a field without the word has none":       {[]int64{10, 0, 5}, []int64{100, 1, 100}, []int64{10, 0, 11}},
-		"no more than the smallest one has words": {[]int64{10, 5}, []int64{100, 8}, []int64{8, 8}},
+		"all get the highest frequency": {[]int64{10, 10}, []int64{100, 100}, []int64{10, 10}},
+		"the order of the fields stays": {
+			[]int64{5, 10, 3, 5}, []int64{100, 100, 100, 100}, []int64{11, 10, 12, 11},
+		},
+		"a field without the word stays 0":        {[]int64{10, 0, 5}, []int64{100, 1, 100}, []int64{10, 0, 11}},
+		"at most the words of the smallest field": {[]int64{10, 5}, []int64{100, 8}, []int64{8, 8}},
 		"up to its words":                         {[]int64{10, 5, 4}, []int64{100, 11, 100}, []int64{10, 11, 11}},
-		"nobody has the word":                     {[]int64{0, 0}, []int64{100, 100}, []int64{0, 0}},
+		"no document has the word":                {[]int64{0, 0}, []int64{100, 100}, []int64{0, 0}},
 	} {
 		require.Equal(t, c.want, blendAcross(c.df, c.words), name)
 	}
 }
 
-func TestStatsOfBlends(t *testing.T) {
+func TestStats_BlendSharesHighestFrequency(t *testing.T) {
 	field := func(name string) algebra.Field {
 		return algebra.Field{SearchField: readmodel.SearchField{Path: name, Column: name, Type: readmodel.SearchText}}
 	}
@@ -37,6 +39,7 @@ func TestStatsOfBlends(t *testing.T) {
 		}
 	}
 	expanded := []algebra.Term{{Field: a, Text: "x", Blend: 1}, {Field: a, Text: "y", Blend: 1}}
+	own := algebra.Term{Field: a, Text: "y", Blend: 1, As: algebra.OwnStatistics}
 	across := []algebra.Term{
 		{Field: a, Text: "x", Blend: 2, Across: true},
 		{Field: b, Text: "x", Blend: 2, Across: true},
@@ -47,13 +50,13 @@ func TestStatsOfBlends(t *testing.T) {
 		weight  float64
 		average float64
 	}{
-		"a term by itself":                        {algebra.Term{Field: a, Text: "y"}, nil, idf(7, 100), 3},
-		"a blend of one":                          {expanded[1], expanded[1:], idf(7, 100), 3},
-		"the most frequent of an expansion":       {expanded[1], expanded, idf(40, 100), 3},
-		"a term that has its own, in a blend":     {algebra.Term{Field: a, Text: "y", Blend: 1, As: algebra.OwnStatistics}, expanded, idf(7, 100), 3},
-		"across fields":                           {across[0], across, idf(40, 100), 3},
-		"across fields, of a field of fewer":      {across[1], across, idf(20, 20), 2.5},
-		"a term that was not counted has no part": {algebra.Term{Field: b, Text: "y"}, nil, 0, 1},
+		"single term":                                      {algebra.Term{Field: a, Text: "y"}, nil, idf(7, 100), 3},
+		"a blend of one":                                   {expanded[1], expanded[1:], idf(7, 100), 3},
+		"most frequent term of an expansion":               {expanded[1], expanded, idf(40, 100), 3},
+		"term with its own statistics in a blend":          {own, expanded, idf(7, 100), 3},
+		"across fields":                                    {across[0], across, idf(40, 100), 3},
+		"across fields, in the field with fewer documents": {across[1], across, idf(20, 20), 2.5},
+		"uncounted term is ignored":                        {algebra.Term{Field: b, Text: "y"}, nil, 0, 1},
 	} {
 		weight, average := stats.term(c.term, c.blend)
 		require.InDelta(t, c.weight, weight, 1e-12, name)

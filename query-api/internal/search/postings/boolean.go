@@ -5,7 +5,6 @@ import (
 	"math/bits"
 )
 
-// boolOp is a Bool.
 type boolOp struct {
 	*buffers
 	required  []op // must and filter, the rarest first
@@ -14,36 +13,36 @@ type boolOp struct {
 	should    []op
 	minimum   int
 	withScore []bool // of should: whether its scores are not 0
-	// ownMinimum states that minimums says how many of should a unit has to match, at least one, in place of minimum.
-	// A unit without the number does not match.
+	// ownMinimum states that minimums has the minimum_should_match of each unit, at least 1, in place of minimum. A
+	// unit without one does not match.
 	ownMinimum bool
 	minimums   column
 }
 
-func (b *boolOp) few() int {
+func (b *boolOp) maxMatches() int {
 	n := math.MaxInt
 	for _, r := range b.required {
-		n = min(n, r.few())
+		n = min(n, r.maxMatches())
 	}
 	if b.minimum > 0 || b.ownMinimum {
-		n = min(n, together(b.should))
+		n = min(n, sumMatches(b.should))
 	}
 	return n
 }
 
-// together is about how many units match any of some ops at the most.
-func together(list []op) int {
+// sumMatches returns an upper bound of the number of units that match any of the ops.
+func sumMatches(list []op) int {
 	sum := 0
 	for _, o := range list {
-		sum += min(o.few(), math.MaxInt-sum)
+		sum += min(o.maxMatches(), math.MaxInt-sum)
 	}
 	return sum
 }
 
-func (b *boolOp) always() (float64, bool) {
+func (b *boolOp) uniformScore() (float64, bool) {
 	if len(b.should) > 0 {
 		for _, s := range b.should {
-			if score, ok := s.always(); !ok || score != 0 {
+			if score, ok := s.uniformScore(); !ok || score != 0 {
 				if b.minimum == len(b.should) && ok {
 					continue // all of them match
 				}
@@ -54,7 +53,7 @@ func (b *boolOp) always() (float64, bool) {
 	total := 0.0
 	for _, list := range [][]op{b.must, b.should} {
 		for _, m := range list {
-			score, ok := m.always()
+			score, ok := m.uniformScore()
 			if !ok {
 				return 0, false
 			}
@@ -170,7 +169,7 @@ func (b *boolOp) shouldMatch(lo, hi int, out []uint64) {
 	}
 }
 
-// ownMatch is shouldMatch with a minimum of each unit's own.
+// ownMatch is shouldMatch with a minimum for each unit.
 func (b *boolOp) ownMatch(lo, hi int, out []uint64) {
 	clear(out)
 	other := b.takeBits(len(out))
@@ -258,25 +257,24 @@ func (b *boolOp) score(lo, hi int, of []uint64, out []float64) {
 	}
 }
 
-// disMaxOp is a DisMax.
 type disMaxOp struct {
 	*buffers
 	nodes []op
 	tie   float64
 }
 
-func (d *disMaxOp) few() int { return together(d.nodes) }
+func (d *disMaxOp) maxMatches() int { return sumMatches(d.nodes) }
 
-func (d *disMaxOp) always() (float64, bool) {
+func (d *disMaxOp) uniformScore() (float64, bool) {
 	if len(d.nodes) == 1 {
-		return d.nodes[0].always()
+		return d.nodes[0].uniformScore()
 	}
 	if len(d.nodes) == 0 || d.tie != 0 {
 		return 0, false
 	}
-	first, ok := d.nodes[0].always()
+	first, ok := d.nodes[0].uniformScore()
 	for _, n := range d.nodes[1:] {
-		score, same := n.always()
+		score, same := n.uniformScore()
 		ok = ok && same && score == first
 	}
 	return first, ok

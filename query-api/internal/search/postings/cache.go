@@ -2,14 +2,13 @@ package postings
 
 import "container/list"
 
-// cache keeps what was read of parts and forgets what was used longest ago. Its owner locks.
+// cache is an LRU cache of data read from parts. Its owner locks.
 type cache struct {
 	max, size int
 	entries   map[entryKey]*list.Element
-	order     *list.List // of *entry, the last used in front
+	order     *list.List // of *entry, most recently used first
 }
 
-// entryKey is a part by its identity, and what was read of it.
 type entryKey struct{ part, what string }
 
 type entry struct {
@@ -17,7 +16,7 @@ type entry struct {
 	value sized
 }
 
-// sized is what is kept.
+// sized is a cached value.
 type sized interface{ bytes() int }
 
 func newCache(most int) cache {
@@ -35,7 +34,8 @@ func (c *cache) get(key entryKey) (sized, bool) {
 
 func (c *cache) put(key entryKey, value sized) {
 	if _, ok := c.entries[key]; ok {
-		return // somebody else has read it
+		// another query has read it
+		return
 	}
 	c.entries[key] = c.order.PushFront(&entry{key, value})
 	for c.size += value.bytes() + len(key.what) + entryBytes; c.size > c.max && c.order.Len() > 0; {
@@ -43,16 +43,16 @@ func (c *cache) put(key entryKey, value sized) {
 	}
 }
 
-// entryBytes is about what an entry takes beside its value.
+// entryBytes is the approximate overhead of an entry.
 const entryBytes = 256
 
 func (c *cache) drop(e *list.Element) {
-	gone := c.order.Remove(e).(*entry) //nolint:forcetypeassert // nothing else is in it
-	delete(c.entries, gone.key)
-	c.size -= gone.value.bytes() + len(gone.key.what) + entryBytes
+	removed := c.order.Remove(e).(*entry) //nolint:forcetypeassert // nothing else is in it
+	delete(c.entries, removed.key)
+	c.size -= removed.value.bytes() + len(removed.key.what) + entryBytes
 }
 
-// retain drops what was read of parts that are gone.
+// retain drops the data of parts that no longer exist.
 func (c *cache) retain(parts []*part) {
 	active := make(map[string]bool, len(parts))
 	for _, p := range parts {

@@ -14,7 +14,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// rankKey is the value of a sort key so that less comes first. text is that of a text, which has no other value.
+// rankKey is the value of a sort key, encoded so that the smaller one comes first. text is set for strings only.
 type rankKey struct {
 	missing, value uint64
 	text           string
@@ -36,7 +36,7 @@ type candidate struct {
 	keys []rankKey
 	hash uint64
 	id   string // the profile id, if several people have the hash
-	// view is the index of the part, and row the person's in it.
+	// view is the index of the part, row the person's row in it.
 	view, row int
 }
 
@@ -55,8 +55,8 @@ func (c *collector) compareHashes(a, b *candidate) int {
 	return cmp.Compare(a.hash, b.hash)
 }
 
-// follows reports whether a candidate comes after the last page. If that has no profile id, no other person had the
-// hash of its last person, and all who have it now count as shown.
+// follows reports whether a candidate comes after the last page. A last hit without a profile ID was the only person
+// with its hash then; all who have the hash now count as shown.
 func (c *collector) follows(a *candidate) bool {
 	if c.after == nil {
 		return true
@@ -68,13 +68,13 @@ func (c *collector) follows(a *candidate) bool {
 // sortKey reads the values of a sort key in one part. It is zero for scores.
 type sortKey struct {
 	column
-	filter op // says which elements count; nil: all
-	// found are the elements that filter matches, of the people of a window; bit 0 is the element base.
+	filter op // selects elements; nil: all
+	// found has the matching elements of the people of a window; bit 0 is the element base.
 	found []uint64
 	base  int
 }
 
-// find finds the elements that count, of the people from lo to before hi.
+// find finds the selected elements of the people from lo to before hi.
 func (k *sortKey) find(lo, hi int) {
 	if k.filter == nil {
 		return
@@ -122,21 +122,21 @@ func (k *sortKey) key(s *planner.Sort, row int) (key rankKey, ok bool) {
 	case len(texts) > 0:
 		return rankKey{missing: 1, text: slices.Min(texts)}, true
 	case len(numbers) > 0 && s.Double:
-		return ordered(*s, ofFloat(joined(s.Mode, floats(numbers)))), true
+		return ordered(*s, floatKey(aggregate(s.Mode, floats(numbers)))), true
 	case len(numbers) > 0:
-		return ordered(*s, ofInt(joinedWhole(s.Mode, numbers))), true
+		return ordered(*s, intKey(aggregateWhole(s.Mode, numbers))), true
 	}
 	return rankKey{}, false
 }
 
-// collector keeps the first people of a page.
+// collector collects the first hits of a page.
 type collector struct {
 	sorts     []planner.Sort // those that have values
-	missing   []*rankKey     // what counts for a missing value, nil: it is missing
+	missing   []*rankKey     // replacements of missing values; nil: none
 	limit     int
 	after     *candidate
 	fallible  bool
-	best      []candidate // a heap, the last of them first
+	best      []candidate // a heap with the last hit at the root
 	total     int64
 	invalid   bool
 	scores    []float64
@@ -154,7 +154,7 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 		}
 		var missing *rankKey
 		if s.Kind == planner.SortField && s.Missing != nil {
-			k, err := read(s, *s.Missing)
+			k, err := parseKey(s, *s.Missing)
 			if err != nil {
 				return nil, fmt.Errorf("postings: value for missing ones: %w", err)
 			}
@@ -172,10 +172,10 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 	}
 	for i, last := range q.After.Keys {
 		if last.Missing {
-			c.after.keys[i] = gone(c.sorts[i])
+			c.after.keys[i] = missingKey(c.sorts[i])
 			continue
 		}
-		k, err := read(c.sorts[i], last.Value)
+		k, err := parseKey(c.sorts[i], last.Value)
 		if err != nil {
 			return nil, fmt.Errorf("postings: value of a cursor: %w", err)
 		}
@@ -184,8 +184,8 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 	return c, nil
 }
 
-// gone is the key of a doc without a value.
-func gone(s planner.Sort) rankKey {
+// missingKey returns the key of a document without a value.
+func missingKey(s planner.Sort) rankKey {
 	if s.MissingFirst {
 		return rankKey{missing: 0}
 	}
@@ -199,8 +199,8 @@ func ordered(s planner.Sort, value uint64) rankKey {
 	return rankKey{missing: 1, value: value}
 }
 
-// ofFloat orders numbers by their bits.
-func ofFloat(x float64) uint64 {
+// floatKey encodes a number so that keys order like numbers.
+func floatKey(x float64) uint64 {
 	if x == 0 {
 		x = 0 // not -0
 	}
@@ -211,44 +211,44 @@ func ofFloat(x float64) uint64 {
 	return b | 1<<63
 }
 
-func toFloat(b uint64) float64 {
+func keyFloat(b uint64) float64 {
 	if b>>63 != 0 {
 		return math.Float64frombits(b &^ (1 << 63))
 	}
 	return math.Float64frombits(^b)
 }
 
-func ofInt(x int64) uint64 { return uint64(x) ^ 1<<63 } //nolint:gosec // its bits
+func intKey(x int64) uint64 { return uint64(x) ^ 1<<63 } //nolint:gosec // its bits
 
-func toInt(b uint64) int64 { return int64(b ^ 1<<63) } //nolint:gosec // its bits
+func keyInt(b uint64) int64 { return int64(b ^ 1<<63) } //nolint:gosec // its bits
 
-// numberKey is the key of a number of a sort key's field.
+// numberKey returns the key of a numeric value.
 func numberKey(s planner.Sort, v int64) rankKey {
 	if s.Double {
-		return ordered(s, ofFloat(float64(v)))
+		return ordered(s, floatKey(float64(v)))
 	}
-	return ordered(s, ofInt(v))
+	return ordered(s, intKey(v))
 }
 
-// read is the key of a value as cursors and requests have it.
-func read(s planner.Sort, value string) (rankKey, error) {
+// parseKey returns the key of a value as cursors and requests write it.
+func parseKey(s planner.Sort, value string) (rankKey, error) {
 	if s.Kind == planner.SortScore {
 		x, err := strconv.ParseFloat(value, 32)
-		return ordered(s, ofFloat(x)), err
+		return ordered(s, floatKey(x)), err
 	}
 	if s.Field.IsString() {
 		return rankKey{missing: 1, text: value}, nil
 	}
 	if s.Double {
 		x, err := strconv.ParseFloat(value, 64)
-		return ordered(s, ofFloat(x)), err
+		return ordered(s, floatKey(x)), err
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	return ordered(s, ofInt(n)), err
+	return ordered(s, intKey(n)), err
 }
 
-// written is a key as cursors have it.
-func (k rankKey) written(s planner.Sort) planner.Key {
+// cursorKey returns the key as cursors write it.
+func (k rankKey) cursorKey(s planner.Sort) planner.Key {
 	if k.missing != 1 {
 		return planner.Key{Missing: true}
 	}
@@ -261,19 +261,19 @@ func (k rankKey) written(s planner.Sort) planner.Key {
 	}
 	switch {
 	case s.Kind == planner.SortScore:
-		return planner.Key{Value: strconv.FormatFloat(toFloat(value), 'g', -1, 32)}
+		return planner.Key{Value: strconv.FormatFloat(keyFloat(value), 'g', -1, 32)}
 	case s.Double:
-		return planner.Key{Value: strconv.FormatFloat(toFloat(value), 'g', -1, 64)}
+		return planner.Key{Value: strconv.FormatFloat(keyFloat(value), 'g', -1, 64)}
 	}
-	return planner.Key{Value: strconv.FormatInt(toInt(value), 10)}
+	return planner.Key{Value: strconv.FormatInt(keyInt(value), 10)}
 }
 
-// collect goes over the people of a part, from a row that is a multiple of a window to before another.
+// collect ranks the people of a part, from a row that is a multiple of a window to before another.
 func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden []uint64, from, to int) error {
 	c.hide(v.part, hidden)
 	root := plan.root
 	c.keys, c.candidate.view = plan.keys, number
-	same, constant := root.always()
+	same, constant := root.uniformScore()
 	scored := slices.ContainsFunc(c.sorts, func(s planner.Sort) bool { return s.Kind == planner.SortScore })
 	for lo := from; lo < to; lo += window {
 		if pace.yielding {
@@ -342,8 +342,8 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 	return nil
 }
 
-// settled reports whether no doc of a window can come on the page any more, where all score the same and come as they
-// stand.
+// settled reports whether no document of a window can enter the page: all have the same score, and the order is by
+// hash.
 func (c *collector) settled(p *part, lo int, same float64) bool {
 	if len(c.best) < c.limit || c.after != nil {
 		return false
@@ -354,13 +354,13 @@ func (c *collector) settled(p *part, lo int, same float64) bool {
 		}
 	}
 	for i, s := range c.sorts {
-		c.candidate.keys[i] = ordered(s, ofFloat(float64(float32(same))))
+		c.candidate.keys[i] = ordered(s, floatKey(float64(float32(same))))
 	}
 	c.candidate.hash, c.candidate.id = p.hashes[lo], ""
 	return c.compare(&c.candidate, &c.best[0]) > 0
 }
 
-// byScore is offer for people who come by their scores alone.
+// byScore is offer for pages in order of scores alone.
 func (c *collector) byScore(p *part, lo int, out []uint64) {
 	least, last, full := c.worst()
 	for w, word := range out {
@@ -375,24 +375,24 @@ func (c *collector) byScore(p *part, lo int, out []uint64) {
 	}
 }
 
-// worst is the score and the hash of the last of a page that is full.
+// worst returns the score and the hash of the last hit of a full page.
 func (c *collector) worst() (score float32, hash uint64, full bool) {
 	if len(c.best) < c.limit {
 		return 0, 0, false
 	}
-	return float32(toFloat(^c.best[0].keys[0].value)), c.best[0].hash, true
+	return float32(keyFloat(^c.best[0].keys[0].value)), c.best[0].hash, true
 }
 
-// byOneNumber reports whether people come first of all by a whole number that they have themselves.
+// byOneNumber reports whether the first sort key is an integer field of the person.
 func (c *collector) byOneNumber() bool {
 	s, k := &c.sorts[0], &c.keys[0]
 	return s.Kind == planner.SortField && !s.Double && k.elements == nil && k.numbers != nil
 }
 
-// byNumber is offer for people who come first of all by a number.
+// byNumber is offer for pages whose first sort key is a number.
 func (c *collector) byNumber(p *part, lo int, out []uint64) {
 	values := c.keys[0].numbers[lo:]
-	flip := uint64(1) << 63 // as ofInt
+	flip := uint64(1) << 63 // as intKey
 	if c.sorts[0].Descending {
 		flip = ^flip
 	}
@@ -400,7 +400,8 @@ func (c *collector) byNumber(p *part, lo int, out []uint64) {
 	for w, word := range out {
 		for ; word != 0; word &= word - 1 {
 			i := w<<6 + bits.TrailingZeros64(word)
-			if v := values[i]; full && uint64(v)^flip > last && v != readmodel.SearchMissing { //nolint:gosec // its bits
+			v := values[i]
+			if full && uint64(v)^flip > last && v != readmodel.SearchMissing { //nolint:gosec // its bits
 				continue
 			}
 			c.offer(p, lo+i, 0)
@@ -409,7 +410,7 @@ func (c *collector) byNumber(p *part, lo int, out []uint64) {
 	}
 }
 
-// worstNumber is the first key of the last of a page that is full of people who have one.
+// worstNumber returns the first key of the last hit of a full page whose hits all have a value.
 func (c *collector) worstNumber() (value uint64, full bool) {
 	if len(c.best) < c.limit || c.best[0].keys[0].missing != 1 {
 		return 0, false
@@ -417,7 +418,7 @@ func (c *collector) worstNumber() (value uint64, full bool) {
 	return c.best[0].keys[0].value, true
 }
 
-// check notes scores that are none.
+// check records invalid scores.
 func (c *collector) check(out []uint64) {
 	if !c.fallible {
 		return
@@ -432,20 +433,20 @@ func (c *collector) check(out []uint64) {
 	}
 }
 
-// offer puts a person on the page if she is before its last.
+// offer adds a person to the page if it belongs before the last hit.
 func (c *collector) offer(p *part, row int, score float64) {
 	one := &c.candidate
 	one.hash, one.row, one.id = p.hashes[row], row, p.ids[row]
 	for i := range c.sorts {
 		s := &c.sorts[i]
 		if s.Kind == planner.SortScore {
-			one.keys[i] = ordered(*s, ofFloat(float64(float32(score))))
+			one.keys[i] = ordered(*s, floatKey(float64(float32(score))))
 		} else if key, ok := c.keys[i].key(s, row); ok {
 			one.keys[i] = key
 		} else if c.missing[i] != nil {
 			one.keys[i] = *c.missing[i]
 		} else {
-			one.keys[i] = gone(*s)
+			one.keys[i] = missingKey(*s)
 		}
 		if i == 0 && len(c.best) == c.limit && compareKeys(s, &one.keys[0], &c.best[0].keys[0]) > 0 {
 			return
@@ -475,7 +476,7 @@ func (c *collector) offer(p *part, row int, score float64) {
 	c.down(0)
 }
 
-// down moves a candidate down the heap to where it belongs.
+// down restores the heap below a candidate.
 func (c *collector) down(i int) {
 	for {
 		last := 2*i + 1
@@ -493,7 +494,7 @@ func (c *collector) down(i int) {
 	}
 }
 
-// hide finds the rows of those who neither rank nor count.
+// hide finds the rows of hidden people.
 func (c *collector) hide(p *part, hidden []uint64) {
 	c.hidden = c.hidden[:0]
 	for _, hash := range hidden {
@@ -510,7 +511,7 @@ func (c *collector) answer() *Answer {
 	for _, b := range c.best {
 		p := planner.Place{Hash: b.hash, ProfileID: b.id}
 		for i, k := range b.keys {
-			p.Keys = append(p.Keys, k.written(c.sorts[i]))
+			p.Keys = append(p.Keys, k.cursorKey(c.sorts[i]))
 		}
 		a.Places = append(a.Places, p)
 	}

@@ -9,8 +9,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// values are the values of a field in one part, one a unit of the field's own path. Texts have texts, empty if
-// missing. Numbers, dates, and booleans as 0 and 1 have numbers, readmodel.SearchMissing if missing.
+// values are the values of a field in one part, one for each unit of the field's own path. Strings are in texts, empty
+// if missing. Numbers, dates, and booleans as 0 and 1 are in numbers, readmodel.SearchMissing if missing.
 type values struct {
 	numbers []int64
 	texts   []string
@@ -19,14 +19,14 @@ type values struct {
 
 func (v *values) bytes() int { return 64 + v.size }
 
-// column is a field as the units of a path have it. The zero value is that of a compiler without a view.
+// column is a field as seen from the units of a path. The zero value belongs to a compiler without a view.
 type column struct {
 	*values
-	// elements is not nil if the units are people and the values those of their elements.
+	// elements is set if the units are people and the values belong to their elements.
 	elements *elements
 }
 
-// bounds returns the indexes of a unit's values, from first to before last.
+// bounds returns the index range of a unit's values, from first to before last.
 func (c column) bounds(unit int) (first, last int) {
 	if c.elements == nil {
 		return unit, unit + 1
@@ -34,7 +34,6 @@ func (c column) bounds(unit int) (first, last int) {
 	return int(c.elements.starts[unit]), int(c.elements.starts[unit+1])
 }
 
-// appendNumbers appends the numbers that a unit has.
 func (c column) appendNumbers(list []int64, unit int) []int64 {
 	first, last := c.bounds(unit)
 	for _, v := range c.numbers[first:last] {
@@ -45,7 +44,7 @@ func (c column) appendNumbers(list []int64, unit int) []int64 {
 	return list
 }
 
-// least returns the least number that a unit has, readmodel.SearchMissing if it has none.
+// least returns the smallest number of a unit, readmodel.SearchMissing if it has none.
 func (c column) least(unit int) int64 {
 	if c.elements == nil {
 		return c.numbers[unit]
@@ -56,7 +55,7 @@ func (c column) least(unit int) int64 {
 	return readmodel.SearchMissing
 }
 
-// text writes the value of a unit of the field's own path, empty if it is missing.
+// text returns the string of a unit of the field's own path, empty if it is missing.
 func (c column) text(unit int) string {
 	if c.texts != nil {
 		return c.texts[unit]
@@ -67,8 +66,8 @@ func (c column) text(unit int) string {
 	return ""
 }
 
-// joined returns one number for several, of which there is at least one. It sorts them.
-func joined(mode algebra.ScoreMode, list []float64) float64 {
+// aggregate reduces one or more numbers to one. It sorts them.
+func aggregate(mode algebra.ScoreMode, list []float64) float64 {
 	slices.Sort(list)
 	n := len(list)
 	switch mode {
@@ -89,8 +88,8 @@ func joined(mode algebra.ScoreMode, list []float64) float64 {
 	return list[0]
 }
 
-// joinedWhole is joined for whole numbers. Averages and medians are rounded, halves up, as in Elasticsearch.
-func joinedWhole(mode algebra.ScoreMode, list []int64) int64 {
+// aggregateWhole is aggregate for integers. Averages and medians are rounded half up, as in Elasticsearch.
+func aggregateWhole(mode algebra.ScoreMode, list []int64) int64 {
 	switch mode {
 	case algebra.ScoreMax:
 		return slices.Max(list)
@@ -101,7 +100,7 @@ func joinedWhole(mode algebra.ScoreMode, list []int64) int64 {
 		}
 		return sum
 	case algebra.ScoreAvg, algebra.ScoreMedian:
-		return int64(math.Floor(joined(mode, floats(list)) + 0.5))
+		return int64(math.Floor(aggregate(mode, floats(list)) + 0.5))
 	}
 	return slices.Min(list)
 }

@@ -7,7 +7,7 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// combinedOp is a Combined: BM25F over several texts, as if they were one in which each is repeated by its weight.
+// combinedOp is BM25F over several texts, as if they were one text in which each is repeated by its weight.
 type combinedOp struct {
 	*buffers
 	fields []combinedField
@@ -21,9 +21,9 @@ type combinedField struct {
 	weight float64
 }
 
-func (c *combinedOp) always() (float64, bool) { return 0, false }
+func (c *combinedOp) uniformScore() (float64, bool) { return 0, false }
 
-func (c *combinedOp) few() int {
+func (c *combinedOp) maxMatches() int {
 	sum := 0
 	for _, f := range c.fields {
 		if f.matched != nil {

@@ -12,26 +12,26 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// compiler makes ops of nodes. It goes over a query twice: once without a view, which notes what the query needs of
-// each part, and then once for each part.
+// compiler turns nodes into ops. It compiles a query twice: once without a view, to record what the query needs of each
+// part, and then once for each part.
 type compiler struct {
 	stats   *planner.Stats
-	weights *planner.Weights // nil: no scores are asked for
+	weights *planner.Weights // nil: no scores are needed
 	needs   *needs
-	view    *view // nil at first
+	view    *view // nil in the first pass
 	buffers *buffers
 	pace    *pace
-	// keys are those of the leaves, as the first time has found them: each further one comes by them in the same order.
+	// keys are the keys of the leaves in the order of the first pass; later passes meet them in the same order.
 	keys []string
 	next int
 }
 
-// misplaced is the error of a field that the units of a path do not have: lowering leaves none.
+// misplaced returns the error of a field that the units of a path do not have: a defect of lowering.
 func misplaced(f algebra.Field, path string) error {
 	return fmt.Errorf("postings: the field %s within %q", f.Name(), path)
 }
 
-// node makes the op of a node that is asked of people or of the elements of a path.
+// node compiles a node for people or the elements of a path.
 func (c *compiler) node(n algebra.Node, path string, scored bool) (op, error) {
 	switch n := n.(type) {
 	case algebra.All:
@@ -101,11 +101,10 @@ func (c *compiler) size(path string) int {
 // fits reports whether the units of a path have a field.
 func fits(f algebra.Field, path string) bool { return path == "" || f.Nested == path }
 
-// maxLeaves bounds the leaves of a query, equal ones counted each: whatever it may find, it takes longer than a query
-// may.
+// maxLeaves is the maximum number of leaves, equal ones counted each: more exceed the time limit whatever they match.
 const maxLeaves = 8192
 
-// members are who matches a leaf; empty without a view.
+// members returns the posting list of a leaf, empty without a view.
 func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*matched, error) {
 	if !fits(f, path) {
 		return nil, misplaced(f, path)
@@ -115,7 +114,7 @@ func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*match
 		key := leaf.Key()
 		if c.keys = append(c.keys, key); len(c.keys) > maxLeaves {
 			return nil, &TooLarge{
-				fmt.Sprintf("the query looks for more than %d words in their fields: name fewer fields, or "+
+				fmt.Sprintf("the query has more than %d pairs of a word and a field: name fewer fields, or "+
 					"fewer words", maxLeaves),
 			}
 		}
@@ -138,7 +137,7 @@ func (c *compiler) leaf(n algebra.Node, f algebra.Field, path string) (op, error
 }
 
 func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
-	if n.Absent || c.stats.HadNobody(n.Field, n.Text) {
+	if n.Absent || c.stats.WasAbsent(n.Field, n.Text) {
 		return noneOp{}, nil
 	}
 	m, err := c.members(algebra.Term{Field: n.Field, Text: n.Text}, n.Field, path)
@@ -163,7 +162,8 @@ func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
 	case !n.Field.IsText():
 		return leafOp{constant(planner.WholeScore(weight, average)), m}, nil
 	}
-	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
+	text := planner.Text{Field: n.Field, Path: path}
+	return newTextOp(m, c.view.norms[textKey(text)], planner.NewBM25(weight, average)), nil
 }
 
 func (c *compiler) needNorms(f algebra.Field, path string) error {
@@ -189,7 +189,7 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	}
 	for _, position := range n.Terms {
 		if len(position) > 0 &&
-			!slices.ContainsFunc(position, func(t string) bool { return !c.stats.HadNobody(n.Field, t) }) {
+			!slices.ContainsFunc(position, func(t string) bool { return !c.stats.WasAbsent(n.Field, t) }) {
 			return noneOp{}, nil
 		}
 	}
@@ -207,10 +207,11 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	if weight == 0 {
 		return leafOp{0, m}, nil
 	}
-	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
+	text := planner.Text{Field: n.Field, Path: path}
+	return newTextOp(m, c.view.norms[textKey(text)], planner.NewBM25(weight, average)), nil
 }
 
-// column returns a field as the units of a path have it.
+// column returns a field as seen from the units of a path.
 func (c *compiler) column(f algebra.Field, path string) (column, error) {
 	if !fits(f, path) {
 		return column{}, misplaced(f, path)
@@ -229,7 +230,7 @@ func (c *compiler) column(f algebra.Field, path string) (column, error) {
 	return out, nil
 }
 
-// inRange asks people for a number of their elements, too, as of any of them.
+// inRange compiles a range. At the root, a nested field matches if any of its elements does.
 func (c *compiler) inRange(f algebra.Field, least, most int64, path string) (op, error) {
 	if path == "" && f.Nested != "" {
 		return c.nested(
@@ -256,7 +257,7 @@ func (c *compiler) memberOf(n algebra.Set, path string) (op, error) {
 	set := make(map[int64]bool, len(n.Values))
 	for _, v := range n.Values {
 		number, err := strconv.ParseInt(v, 10, 64)
-		if err == nil && number != readmodel.SearchMissing { // no field has another value
+		if err == nil && number != readmodel.SearchMissing { // no other value is stored
 			set[number] = true
 		}
 	}
@@ -267,7 +268,7 @@ func (c *compiler) memberOf(n algebra.Set, path string) (op, error) {
 	return memberOp{1, values.numbers, set}, nil
 }
 
-// combined makes the op of a term in several texts, of those that the units of a path have.
+// combined compiles a term in those of several texts that the units of a path have.
 func (c *compiler) combined(n algebra.Combined, path string, scored bool) (op, error) {
 	out := &combinedOp{buffers: c.buffers}
 	var matching []op
@@ -276,7 +277,7 @@ func (c *compiler) combined(n algebra.Combined, path string, scored bool) (op, e
 			continue
 		}
 		field := combinedField{weight: n.Weights[i]}
-		if !c.stats.HadNobody(f, n.Text) {
+		if !c.stats.WasAbsent(f, n.Text) {
 			var err error
 			if field.matched, err = c.members(algebra.Term{Field: f, Text: n.Text}, f, path); err != nil {
 				return nil, err
@@ -307,7 +308,7 @@ func (c *compiler) combined(n algebra.Combined, path string, scored bool) (op, e
 	return out, nil
 }
 
-// owner asks the elements of a path for what their person matches.
+// owner compiles a clause about the person for the elements of a path.
 func (c *compiler) owner(n algebra.Node, path string, scored bool) (op, error) {
 	inner, err := c.node(n, "", scored)
 	if err != nil {
@@ -353,18 +354,21 @@ func (c *compiler) boolean(n algebra.Bool, path string, scored bool) (op, error)
 		to     *[]op
 		of     []algebra.Node
 		scored bool
-	}{{&b.must, n.Must, scored}, {&filter, n.Filter, false}, {&b.should, n.Should, scored}, {&b.excluded, n.MustNot, false}} {
+	}{
+		{&b.must, n.Must, scored}, {&filter, n.Filter, false},
+		{&b.should, n.Should, scored}, {&b.excluded, n.MustNot, false},
+	} {
 		if *part.to, err = c.list(part.of, path, part.scored); err != nil {
 			return nil, err
 		}
 	}
 	b.required = append(slices.Clone(b.must), filter...)
 	if c.view != nil {
-		slices.SortStableFunc(b.required, func(x, y op) int { return cmp.Compare(x.few(), y.few()) })
+		slices.SortStableFunc(b.required, func(x, y op) int { return cmp.Compare(x.maxMatches(), y.maxMatches()) })
 	}
 	b.withScore = make([]bool, len(b.should))
 	for i, s := range b.should {
-		score, ok := s.always()
+		score, ok := s.uniformScore()
 		b.withScore[i] = scored && (!ok || score != 0)
 	}
 	return b, nil
@@ -387,7 +391,7 @@ func (c *compiler) disMax(n algebra.DisMax, path string, scored bool) (op, error
 
 func (c *compiler) nested(n algebra.Nested, path string, scored bool) (op, error) {
 	if path != "" {
-		return nil, fmt.Errorf("postings: a nested clause within %q", path) // lowering refuses it
+		return nil, fmt.Errorf("postings: a nested clause within %q", path) // lowering rejects it
 	}
 	inner, err := c.node(n.Node, n.Path, scored && n.Mode != algebra.ScoreNone)
 	if err != nil {
@@ -400,7 +404,7 @@ func (c *compiler) nested(n algebra.Nested, path string, scored bool) (op, error
 	return &nestedOp{buffers: c.buffers, elements: c.view.elements[n.Path], inner: inner, mode: n.Mode}, nil
 }
 
-// reads reports whether a factor depends on the values of its field. A random one does if people have one value each.
+// reads reports whether a factor depends on the values of its field. A random one does if each person has one value.
 func (*compiler) reads(f algebra.Factor, path string) bool {
 	switch f.Kind {
 	case algebra.FactorField, algebra.FactorDecay:

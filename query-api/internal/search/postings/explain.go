@@ -15,7 +15,7 @@ type Reading struct {
 	planner.Statement
 }
 
-// Explain returns the statements that read what a question needs, as if nothing of it were cached.
+// Explain returns the statements of a question that run with an empty cache.
 func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Reading, error) {
 	c := compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx}}
 	if _, err := c.plan(q, q.Limit > 0 && planner.Scored(q.Sort)); err != nil {
@@ -43,7 +43,7 @@ func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Readin
 	return out, nil
 }
 
-// explainReads returns the statements that read what is needed of the parts of a replica.
+// explainReads returns the statements for the parts of a replica.
 func explainReads(n *needs, views []*view) (out []Reading) {
 	var names []string
 	for _, v := range views {
@@ -71,7 +71,7 @@ func explainReads(n *needs, views []*view) (out []Reading) {
 		}
 	}
 	for _, list := range [][]planner.Leaf{leaves, phrases} {
-		for some := range slices.Chunk(list, maxAtOnce) {
+		for some := range slices.Chunk(list, maxLeavesPerStatement) {
 			add(stepLeaves, planner.LeafStatement(some, names))
 		}
 	}
@@ -79,7 +79,7 @@ func explainReads(n *needs, views []*view) (out []Reading) {
 	for _, key := range slices.Sorted(maps.Keys(n.norms)) {
 		texts = append(texts, n.norms[key])
 	}
-	for some := range slices.Chunk(texts, maxAtOnce) {
+	for some := range slices.Chunk(texts, maxLeavesPerStatement) {
 		add(stepLengths, planner.LengthsStatement(some, names))
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.values)) {

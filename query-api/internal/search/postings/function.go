@@ -11,7 +11,6 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// functionOp is a Function.
 type functionOp struct {
 	*buffers
 	op
@@ -20,17 +19,17 @@ type functionOp struct {
 	factors []factorOp
 }
 
-// factorOp is a Factor: filter is nil for all.
+// factorOp is a Factor. A nil filter matches all.
 type factorOp struct {
 	algebra.Factor
 	filter op
 	column
-	hashes []uint64 // of the people that a random factor is for; nil for elements
+	hashes []uint64 // of people, for random factors; nil for elements
 }
 
-func (f *functionOp) always() (float64, bool) {
+func (f *functionOp) uniformScore() (float64, bool) {
 	if f.neutral {
-		return f.op.always()
+		return f.op.uniformScore()
 	}
 	return 0, false
 }
@@ -76,16 +75,16 @@ func (f *functionOp) score(lo, hi int, of []uint64, out []float64) {
 		for ; word != 0; word &= word - 1 {
 			bit := bits.TrailingZeros64(word)
 			i := w<<6 + bit
-			out[i] = f.joined(base+i, out[i], func(factor int) bool {
+			out[i] = f.combine(base+i, out[i], func(factor int) bool {
 				return matching[factor] == nil || matching[factor][w]>>bit&1 != 0
 			})
 		}
 	}
 }
 
-// joined is the score of a unit, which the node gives base, with the factors that count for it (planner:
+// combine returns the score of a unit with the given base score and the factors that apply (planner:
 // compiler.function).
-func (f *functionOp) joined(unit int, base float64, counts func(factor int) bool) float64 {
+func (f *functionOp) combine(unit int, base float64, counts func(factor int) bool) float64 {
 	n := &f.node
 	any, invalid := false, false
 	sum, product, weights, first := 0.0, 1.0, 0.0, 1.0
@@ -154,11 +153,11 @@ func (f *functionOp) joined(unit int, base float64, counts func(factor int) bool
 	return base * joined
 }
 
-// value is that of a factor for a unit, its weight included.
+// value returns the weighted value of a factor for a unit.
 func (f *factorOp) value(unit int) float64 {
 	switch f.Kind {
 	case algebra.FactorField:
-		x := math.NaN() // the score is none then
+		x := math.NaN() // the score is invalid then
 		switch v := f.least(unit); {
 		case v != readmodel.SearchMissing:
 			x = float64(v)
@@ -178,7 +177,7 @@ func (f *factorOp) value(unit int) float64 {
 	return f.Weight
 }
 
-// modified changes the value of a field (field_value_factor's modifier).
+// modified applies the modifier of field_value_factor.
 func modified(modifier string, x float64) float64 {
 	switch modifier {
 	case "log":
@@ -203,7 +202,7 @@ func modified(modifier string, x float64) float64 {
 	return x
 }
 
-// distance returns how far a unit's values are from the origin, 0 if it has none.
+// distance returns the distance of a unit's values from the origin, 0 if it has none.
 func (f *factorOp) distance(unit int) float64 {
 	one := func(v int64) float64 { return max(0, math.Abs(float64(v)-f.Origin)-f.Offset) }
 	if f.elements == nil {
@@ -219,11 +218,11 @@ func (f *factorOp) distance(unit int) float64 {
 	if len(list) == 0 {
 		return 0
 	}
-	return joined(f.MultiValue, list)
+	return aggregate(f.MultiValue, list)
 }
 
-// random returns a number from 0 to below 1 that depends on the seed and the person or, with a field that has one
-// value, on this. Elements have no identity, and the same number.
+// random returns a number in [0, 1) that depends on the seed and on the person or, with a single-valued field, on its
+// value. Elements have no identity: all get the same number.
 func (f *factorOp) random(unit int) float64 {
 	if f.hashes == nil {
 		return 0.5
@@ -242,13 +241,14 @@ func (f *factorOp) random(unit int) float64 {
 		binary.LittleEndian.PutUint64(b[8:], uint64(f.numbers[unit])) //nolint:gosec // its bits
 		_, _ = h.Write(b[8:])
 	}
-	x := h.Sum64() // its last bits depend on the last byte alone: mix them (MurmurHash3, fmix64)
+	// its last bits depend on the last byte alone: mix them (MurmurHash3, fmix64)
+	x := h.Sum64()
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return float64((x^x>>33)>>40) / (1 << 24)
 }
 
-// decay falls with the distance from the origin.
+// decay returns the value of a decay function at the distance of a unit.
 func (f *factorOp) decay(d float64) float64 {
 	switch f.Shape {
 	case "gauss":

@@ -23,25 +23,26 @@ type Unavailable struct{ Reason string }
 
 func (e *Unavailable) Error() string { return e.Reason }
 
-// TooLarge is the error of a query that needs more memory than queries may, also if everything was read before.
+// TooLarge is the error of a query that needs more memory than one query may use, even if everything is cached.
 type TooLarge struct{ Reason string }
 
 func (e *TooLarge) Error() string { return e.Reason }
 
-// errChanged says that a part went while it was read.
-var errChanged = errors.New("postings: a part is gone")
+// errChanged means that a part disappeared while it was read.
+var errChanged = errors.New("postings: part no longer exists")
 
 // Config bounds an Index. Zero fields take their defaults.
 type Config struct {
-	// MaxBytes bounds what is cached, and what one query reads of it; default 256 MiB. Profile hashes take at most a
-	// quarter of it: a table with more people is Unavailable.
+	// MaxBytes bounds the cache, and what one query reads; default 256 MiB. Profile hashes take at most a quarter of
+	// it: a table with more people is Unavailable.
 	MaxBytes int
 	// MaxPeople bounds the people of the table; default 10 million.
 	MaxPeople int
-	// Cluster returns the name of the cluster that the table is on, empty for a single server, and the shard of each of
-	// its replicas ([planner.Replica.Number]); nil: there is none. An error is that of [Index.Latest].
+	// Cluster returns the name of the table's cluster, empty for a single server, and the shard of each of its replicas
+	// ([planner.Replica.Number]). Nil means a single server. [Index.Latest] returns its errors.
 	Cluster func(context.Context) (name string, shards []uint32, err error)
-	// Loads bounds the queries that read at once; default 2. As many of those that yield to others do.
+	// Loads is the maximum number of queries that read concurrently; default 2. The same number may read in the
+	// background.
 	Loads int
 }
 
@@ -64,7 +65,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// The steps that read what all queries share.
+// The steps whose results all queries share.
 const (
 	stepParts    = "parts"
 	stepPeople   = "people"
@@ -72,50 +73,50 @@ const (
 	stepShared   = "shared"
 )
 
-// Shared says that a step reads for all queries that wait at the time, not for one.
+// Shared reports whether a step reads for all waiting queries rather than for one.
 func Shared(step string) bool {
 	return step == stepParts || step == stepPeople || step == stepVersions || step == stepShared
 }
 
-// SharedTimeout bounds what a look for the parts may take, with what is read of new ones.
+// SharedTimeout is the time limit of a refresh, with reading new parts.
 const SharedTimeout = 20 * time.Second
 
-// Query runs a statement and calls scan at each row. step names it in traces.
+// Query runs a statement and calls scan for each row. step is its name in traces.
 type Query func(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error
 
-// Index holds what was read. It is safe for concurrent use.
+// Index is the in-memory index. It is safe for concurrent use.
 type Index struct {
-	cfg   Config
-	query Query
-	loads [2]chan struct{} // of usual queries, and of those that yield to them
-	left  atomic.Bool      // what a query had no time for is being read
-	// What statements read at a time.
-	leafStride, lengthStride stride
+	cfg       Config
+	query     Query
+	loads     [2]chan struct{} // of queries, and of the background
+	finishing atomic.Bool      // a timed-out load is being finished
+	// The numbers of leaves and lengths that a statement reads.
+	leafBatch, lengthBatch batchSize
 	// buffers are scratch space of rankings.
 	buffers sync.Pool
 
-	living  context.Context // until Close
-	die     context.CancelFunc
-	working sync.WaitGroup
+	lifetime context.Context // until Close
+	stop     context.CancelFunc
+	working  sync.WaitGroup
 
 	mu       sync.Mutex
 	snapshot *Snapshot
 	number   uint64
-	next     *round // those who come now wait for it
+	next     *refresh // calls from now on wait for it
 	running  bool
-	kept     cache
-	// begun are parts that looks have read that came to no end. Only looks touch it.
-	begun map[string]*part
-	ahead *Ahead // nil: nothing is
-	// isAhead are large parts of which it was read. Only looks touch it.
-	isAhead map[string]bool
+	cache    cache
+	// begun are parts that failed refreshes have read. Only refreshes touch it.
+	begun       map[string]*part
+	prefetching *Prefetch // nil: disabled
+	// prefetched are the large parts that were prefetched. Only refreshes touch it.
+	prefetched map[string]bool
 }
 
 // New returns an Index that reads by query. Close must be called.
 func New(cfg Config, query Query) *Index {
 	cfg = cfg.withDefaults()
-	x := &Index{cfg: cfg, query: query, kept: newCache(cfg.MaxBytes)}
-	x.living, x.die = context.WithCancel(context.Background())
+	x := &Index{cfg: cfg, query: query, cache: newCache(cfg.MaxBytes)}
+	x.lifetime, x.stop = context.WithCancel(context.Background())
 	for i := range x.loads {
 		x.loads[i] = make(chan struct{}, cfg.Loads)
 	}
@@ -125,86 +126,86 @@ func New(cfg Config, query Query) *Index {
 
 // Snapshot is the parts of the table at an instant.
 type Snapshot struct {
-	// Number tells snapshots of an Index apart.
+	// Number identifies a snapshot of an Index.
 	Number uint64
 	// People is the Number of the first snapshot with the same people.
 	People uint64
-	// Unseen: nobody has a version that is newer than her content.
+	// Unseen: no person has a version that is newer than its content.
 	Unseen bool
-	// Documents tells states of the documents of people apart.
+	// Documents identifies the state of the documents of people.
 	Documents string
-	seen      string // tells states of the newer versions apart
+	seen      string // identifies the state of the newer versions
 	parts     []*part
 	terms     *terms
 }
 
-// equals says that the same parts are there.
+// equals reports whether both snapshots have the same parts.
 func (s *Snapshot) equals(a *activeParts) bool {
 	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") &&
 		s.holds(a)
 }
 
-// holds says that the same parts of people are there.
+// holds reports whether the snapshot has the given parts of people.
 func (s *Snapshot) holds(a *activeParts) bool {
 	return s != nil && slices.EqualFunc(s.parts, a.people, samePart)
 }
 
 func samePart(a, b *part) bool { return a.identity == b.identity }
 
-// part is a part of the table, and who lives in it.
+// part is a part of the table with its live documents.
 type part struct {
 	replica        planner.Replica
 	name, identity string
-	rows           int // as the server counts them
-	size           int // the last offset and one
+	rows           int // as counted by the server
+	size           int // the last offset plus one
 	hashes         []uint64
-	deleted        []uint64       // bits of the rows of withdrawn records, nil where there are none
+	deleted        []uint64       // bits of the rows of deleted records, nil if there are none
 	twins          []uint64       // hashes that several rows have
-	ids            map[int]string // profile ids of the rows of people who share a hash with others
+	ids            map[int]string // profile IDs of the rows of people who share a hash with others
 	identified     *identities
-	alive          []uint64 // bits of the rows of those who live, nil where all do
+	alive          []uint64 // bits of the live rows, nil if all are live
 }
 
-// identities tell the versions of the people of a part apart.
+// identities identify the versions of the people of a part.
 type identities struct {
 	seconds  []uint64
 	versions []int64
 	contents []uint64
 }
 
-// Current is the newest snapshot that is known, nil when none is.
+// Current returns the newest cached snapshot, nil if there is none.
 func (x *Index) Current() *Snapshot {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.snapshot
 }
 
-// Bytes is about how much memory what is kept takes, the people of the parts aside.
+// Bytes returns the approximate size of the cache, without the people of the parts.
 func (x *Index) Bytes() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.kept.size
+	return x.cache.size
 }
 
-// round is one look for the parts, on behalf of all who asked before it began.
-type round struct {
+// refresh is one reading of the list of parts, for all calls that began before it.
+type refresh struct {
 	done     chan struct{}
 	snapshot *Snapshot
 	err      error
 }
 
-// Latest returns a snapshot no older than the call. It waits until the people of new parts have been read, or ctx ends;
-// reading goes on then.
+// Latest returns a snapshot no older than the call. It waits until the people of new parts have been read or ctx ends.
+// Reading continues in the background.
 func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	x.mu.Lock()
 	r := x.next
 	if r == nil {
-		r = &round{done: make(chan struct{})}
+		r = &refresh{done: make(chan struct{})}
 		x.next = r
 	}
 	if !x.running {
 		x.running = true
-		x.working.Go(x.look)
+		x.working.Go(x.runRefreshes)
 	}
 	x.mu.Unlock()
 	select {
@@ -215,19 +216,18 @@ func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// look looks for the parts, again and again while calls wait for it. It goes on when their time is over: others need
-// it.
-func (x *Index) look() {
+// runRefreshes refreshes the snapshot while calls wait for it. A refresh outlives the calls, since later ones need it.
+func (x *Index) runRefreshes() {
 	for {
 		x.mu.Lock()
 		r := x.next
-		x.next = nil // who comes from now on waits for another
+		x.next = nil // later calls wait for the next refresh
 		x.running = r != nil
 		x.mu.Unlock()
 		if r == nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(x.living, SharedTimeout)
+		ctx, cancel := context.WithTimeout(x.lifetime, SharedTimeout)
 		r.snapshot, r.err = x.read(ctx)
 		cancel()
 		var unavailable *Unavailable
@@ -235,30 +235,30 @@ func (x *Index) look() {
 		case errors.As(r.err, &unavailable):
 			x.mu.Lock()
 			x.snapshot = nil
-			x.kept.retain(nil)
+			x.cache.retain(nil)
 			x.mu.Unlock()
-		case errors.Is(r.err, context.DeadlineExceeded) && x.living.Err() == nil:
+		case errors.Is(r.err, context.DeadlineExceeded) && x.lifetime.Err() == nil:
 			r.err = &Unavailable{
 				fmt.Sprintf(
-					"search is not available: new profiles could not be read within %v, and are read on",
+					"search is not available: new profiles could not be read within %v, and reading continues",
 					SharedTimeout,
 				),
 			}
 		}
 		close(r.done)
 		if r.err == nil {
-			x.readAhead(r.snapshot)
+			x.prefetch(r.snapshot)
 		}
 	}
 }
 
-// Close ends looks that are under way and waits for them. Nobody may ask any more.
+// Close cancels background work and waits for it. The Index must not be used afterwards.
 func (x *Index) Close() {
-	x.die()
+	x.stop()
 	x.working.Wait()
 }
 
-// read reads which parts there are and, of new ones, who is in them, until the parts stay while it reads.
+// read lists the parts and reads the people of new ones, until the list does not change meanwhile.
 func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 	known := make(map[string]*part)
 	if s := x.Current(); s != nil {
@@ -280,7 +280,7 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 			return x.publish(active, last.parts, last), nil
 		}
 		var fresh []*part
-		begun := make(map[string]*part) // without those that are gone
+		begun := make(map[string]*part) // without parts that no longer exist
 		for i, p := range active.people {
 			if k := known[p.identity]; k == nil {
 				fresh = append(fresh, p)
@@ -296,9 +296,10 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 			known[p.identity], begun[p.identity] = p, p
 		}
 		if len(fresh) > 0 {
-			continue // whether they were there until they had been read says the next look
+			// The next refresh checks whether they existed until they had been read.
+			continue
 		}
-		parts, err := x.enliven(ctx, active.people, last)
+		parts, err := x.resolveLiveDocs(ctx, active.people, last)
 		if errors.Is(err, errChanged) {
 			continue
 		}
@@ -310,7 +311,7 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// publish makes a snapshot the current one; like, when not nil, has the same people.
+// publish makes a snapshot the current one. like, unless nil, has the same people.
 func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Snapshot {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -327,7 +328,7 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 	if like != nil {
 		s.People, s.terms = like.People, like.terms
 	} else {
-		x.kept.retain(parts)
+		x.cache.retain(parts)
 	}
 	x.snapshot = s
 	return s
@@ -342,8 +343,8 @@ type activeParts struct {
 	seen, documents []string
 }
 
-// active lists the parts that are there: on a cluster those of one replica of each shard, the last one while it
-// answers.
+// active lists the existing parts. On a cluster it reads one replica of each shard, the same one as before while it
+// responds.
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	cluster, shards, err := x.cfg.Cluster(ctx)
 	if err != nil {
@@ -352,7 +353,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	if cluster == "" {
 		shards = []uint32{0}
 	}
-	replicas := make([]*activeParts, len(shards)) // nil: it does not answer
+	replicas := make([]*activeParts, len(shards)) // nil: it does not respond
 	if cluster == "" {
 		replicas[0] = &activeParts{unseen: true}
 	}
@@ -383,8 +384,8 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	if a.rows > x.maxPeople() {
 		return nil, &Unavailable{
 			Reason: fmt.Sprintf("search is not available: the table has rows for %d profiles, and the "+
-				"search index holds %d: its operator can raise --search-index-memory, up to %d profiles", a.rows, x.maxPeople(),
-				x.cfg.MaxPeople),
+				"search index holds %d: its operator can raise --search-index-memory, up to %d profiles",
+				a.rows, x.maxPeople(), x.cfg.MaxPeople),
 		}
 	}
 	slices.SortFunc(a.people, func(p, q *part) int {
@@ -395,7 +396,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	return a, nil
 }
 
-// add adds a part of a table; a row without a table has none.
+// add adds a part of a table. A row without a table adds only the replica.
 func (a *activeParts) add(table string, p *part, rows uint64) {
 	switch table {
 	case planner.SeenTable:
@@ -411,7 +412,7 @@ func (a *activeParts) add(table string, p *part, rows uint64) {
 	}
 }
 
-// chosen puts the parts of one replica of each shard together.
+// chosen combines the parts of one replica of each shard.
 func (x *Index) chosen(replicas []*activeParts, shards []uint32) (*activeParts, error) {
 	last := make(map[int]bool) // replicas by index
 	if s := x.Current(); s != nil {
@@ -444,21 +445,21 @@ func (x *Index) chosen(replicas []*activeParts, shards []uint32) (*activeParts, 
 	return all, nil
 }
 
-// maxPeople is the number of rows that the table may have.
+// maxPeople returns the maximum number of rows of the table.
 func (x *Index) maxPeople() uint64 {
 	return uint64(min(x.cfg.MaxPeople, x.cfg.MaxBytes/4/8)) //nolint:gosec // positive
 }
 
-// readPeople reads who is in a part.
+// readPeople reads the people of a part.
 func (x *Index) readPeople(ctx context.Context, p *part) error {
 	hashes := make([]uint64, 0, p.rows)
 	var deleted []uint32
 	var offset uint32
 	var hash, last uint64
-	var gone uint8
+	var isDeleted uint8
 	people := 0
 	err := x.query(ctx, stepPeople, p.replica.Read(planner.PeopleStatement(p.name)), func(rows driver.Rows) error {
-		if err := rows.Scan(&offset, &hash, &gone); err != nil {
+		if err := rows.Scan(&offset, &hash, &isDeleted); err != nil {
 			return err
 		}
 		if int(offset) < len(hashes) || int(offset) >= p.rows {
@@ -466,13 +467,13 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 		}
 		for len(hashes) < int(offset) { // rows that were deleted from the part
 			deleted = append(deleted, uint32(len(hashes))) //nolint:gosec // a part has fewer rows
-			hashes = append(hashes, hash)                  // so that they stay in order
+			hashes = append(hashes, hash)                  // keeps the order
 		}
 		if people++; people > 1 && hash == last {
 			p.twins = append(p.twins, hash)
 		}
 		hashes, last = append(hashes, hash), hash
-		if gone != 0 {
+		if isDeleted != 0 {
 			deleted = append(deleted, offset)
 		}
 		return nil
@@ -495,7 +496,7 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 	return nil
 }
 
-// row is the first one of a hash, or where it would be.
+// row returns the first row of a hash, or its insertion point.
 func (p *part) row(hash uint64) int {
 	return sort.Search(len(p.hashes), func(i int) bool { return p.hashes[i] >= hash })
 }

@@ -47,7 +47,7 @@ func newTable(t *testing.T) *table {
 	return &table{t: t, conn: conn}
 }
 
-// put writes versions of people, of each whose number is from from to before to; word is an expression of number.
+// put writes versions of the people numbered from from to before to; word is an expression of number.
 func (x *table) put(ctx context.Context, version, from, to int, word, deleted string) {
 	x.t.Helper()
 	require.NoError(
@@ -55,7 +55,8 @@ func (x *table) put(ctx context.Context, version, from, to int, word, deleted st
 		x.conn.Exec(
 			ctx,
 			fmt.Sprintf(
-				`INSERT INTO search_people (profile_hash, profile_id, version, content_hash, deleted, profile_headline_tokens, profile_headline_length, profile_connections)
+				`INSERT INTO search_people (profile_hash, profile_id, version, content_hash, deleted,
+				profile_headline_tokens, profile_headline_length, profile_connections)
 		SELECT cityHash64(number), toString(number), %d, 0, %s, [%s], 1, number FROM numbers(%d, %d)`,
 				version,
 				deleted,
@@ -94,12 +95,9 @@ func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan f
 	return rows.Err()
 }
 
-// rowsOf runs a statement and scans its rows through others.
+// rowsOf runs a statement and passes its rows to scan.
 func (x *table) rowsOf(
-	ctx context.Context,
-	s planner.Statement,
-	through *replicated,
-	scan func(driver.Rows) error,
+	ctx context.Context, s planner.Statement, through *replicated, scan func(driver.Rows) error,
 ) error {
 	rows, err := x.conn.Query(ctx, s.SQL)
 	if err != nil {
@@ -130,7 +128,7 @@ func headline(word string) algebra.Node {
 	return nil
 }
 
-// total is how many people have a word, as of a snapshot.
+// total returns how many people have a word, as of a snapshot.
 func total(ctx context.Context, x *postings.Index, s *postings.Snapshot, word string) (int64, error) {
 	a, err := x.Rank(ctx, s, &postings.Question{Node: headline(word), Stats: planner.NewStats(), Workers: 2})
 	if err != nil {
@@ -139,8 +137,7 @@ func total(ctx context.Context, x *postings.Index, s *postings.Snapshot, word st
 	return a.Total, nil
 }
 
-// Whoever asks while people get newer versions and parts are merged finds each of them once, with one version.
-func TestSnapshots(t *testing.T) {
+func TestIndex_CountsEachPersonOnceWhilePartsChange(t *testing.T) {
 	const people = 9000
 	rounds := 40
 	if testing.Short() {
@@ -198,12 +195,11 @@ func TestSnapshots(t *testing.T) {
 		require.NoError(t, err)
 		got, err = total(ctx, x, s, "a")
 		return !postings.Changed(err) && err == nil
-	}, "it is answered")
+	}, "answered")
 	require.EqualValues(t, want, got)
 }
 
-// What was read of a part is not read again, whatever others come; what was read of a part that is gone is.
-func TestKept(t *testing.T) {
+func TestIndex_ReadsEachPartOnce(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
 	db.do(ctx, "SYSTEM STOP MERGES search_people")
@@ -234,8 +230,7 @@ func TestKept(t *testing.T) {
 	require.Zero(t, ask(0), "of an empty table")
 }
 
-// A table with more people than the index may hold is not available.
-func TestTooMany(t *testing.T) {
+func TestIndex_UnavailableIfHashesExceedMemory(t *testing.T) {
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, 20_000, "'a'", "false")
 	x := newIndex(t, postings.Config{MaxBytes: 20_000}, db.query)
@@ -246,9 +241,8 @@ func TestTooMany(t *testing.T) {
 	require.Contains(t, unavailable.Reason, "--search-index-memory")
 }
 
-// A call waits for people to be read until its time is over; reading goes on, and a look that fails has not read in
-// vain.
-func TestReading(t *testing.T) {
+// A failed refresh keeps the parts that it has read.
+func TestIndex_ReadsOnAfterCallTimesOut(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
 	db.do(ctx, "SYSTEM STOP MERGES search_people")
@@ -288,7 +282,7 @@ func TestReading(t *testing.T) {
 		t,
 		time.Minute,
 		func() bool { s, err = x.Latest(ctx); return err == nil },
-		"it was read: %v",
+		"not read: %v",
 		func() any { return err },
 	)
 	n, err := total(ctx, x, s, "b")
@@ -301,11 +295,11 @@ func TestReading(t *testing.T) {
 	for _, times := range read {
 		sum += times
 	}
-	require.Equal(t, 3, sum, "the part that failed alone was read again")
+	require.Equal(t, 3, sum, "only the failed part is read again")
 }
 
-// Where parts go before they are read, again and again, a call waits until one look finds them as they were.
-func TestUnsteady(t *testing.T) {
+// Parts disappear before they are read until one refresh finds all of them.
+func TestIndex_RefreshesUntilPartsStay(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
 	db.put(ctx, 1, 0, 1000, "'a'", "false")
@@ -330,7 +324,7 @@ func TestUnsteady(t *testing.T) {
 	changes.Store(9)
 	db.put(ctx, 2, 0, 10, "'a'", "false")
 	var latest *postings.Snapshot
-	polltest.Until(t, time.Minute, func() bool { latest, err = x.Latest(ctx); return err == nil }, "it is read: %v",
+	polltest.Until(t, time.Minute, func() bool { latest, err = x.Latest(ctx); return err == nil }, "not read: %v",
 		func() any { return err })
 	require.Zero(t, changes.Load())
 	n, err := total(ctx, x, latest, "a")
@@ -338,9 +332,7 @@ func TestUnsteady(t *testing.T) {
 	require.EqualValues(t, 1000, n)
 }
 
-// What was read for a query whose time was over is there for whoever asks again, and the rest is read while nobody
-// waits.
-func TestLeft(t *testing.T) {
+func TestIndex_FinishesTimedOutLoadInBackground(t *testing.T) {
 	const people = 1000
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, people, "if(number % 2 = 0, 'a', 'b')", "false")
@@ -352,7 +344,7 @@ func TestLeft(t *testing.T) {
 		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
 			switch {
 			case step != "postings":
-			case postings.Behind(ctx):
+			case postings.IsBackground(ctx):
 				behind.Add(1)
 			case waited.Add(1) == 2:
 				cancel()
@@ -375,11 +367,10 @@ func TestLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, people, a.Total)
 	require.EqualValues(t, 2, waited.Load())
-	require.EqualValues(t, 1, behind.Load(), "one of the two was there")
+	require.EqualValues(t, 1, behind.Load(), "one of the two was cached")
 }
 
-// Who asks first need not wait for the people, and finds no fault with a table that was not there yet.
-func TestBegin(t *testing.T) {
+func TestIndex_WarmUpReadsPeopleAndForgetsMissingTable(t *testing.T) {
 	db := newTable(t)
 	var read atomic.Int64
 	x := newIndex(
@@ -391,23 +382,22 @@ func TestBegin(t *testing.T) {
 			return err
 		},
 	)
-	x.Begin(postings.Ahead{})
-	polltest.Until(t, time.Minute, func() bool { return read.Load() == 1 }, "it looks for the parts")
+	x.WarmUp(postings.Prefetch{})
+	polltest.Until(t, time.Minute, func() bool { return read.Load() == 1 }, "lists the parts")
 	db.put(t.Context(), 1, 0, 10, "'a'", "false")
 	s, err := x.Latest(t.Context())
-	require.NoError(t, err, "that there were none is not remembered")
+	require.NoError(t, err, "the missing table is not recorded")
 	n, err := total(t.Context(), x, s, "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 10, n)
 
 	again := newIndex(t, postings.Config{}, db.query)
-	again.Begin(postings.Ahead{})
+	again.WarmUp(postings.Prefetch{})
 	polltest.Until(t, time.Minute, func() bool { return again.Current() != nil }, "the people are read")
 }
 
-// On a machine, or a table, of which a usual statement reads too much for one query's time, less is read at a time, so
-// that whoever asks again gets on.
-func TestStrides(t *testing.T) {
+// Statements that exceed a query's time read less at a time, so that repeated queries make progress.
+func TestIndex_SplitsStatementsThatTimeOut(t *testing.T) {
 	const leaves, leafTakes, patience = 16, 20 * time.Millisecond, 150 * time.Millisecond
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, 1000, "concat('w', toString(number % 16))", "false")
@@ -415,7 +405,7 @@ func TestStrides(t *testing.T) {
 		t,
 		postings.Config{},
 		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-			if postings.Behind(ctx) {
+			if postings.IsBackground(ctx) {
 				return errors.New("not in this test")
 			}
 			if step == "postings" {
@@ -443,12 +433,11 @@ func TestStrides(t *testing.T) {
 			break
 		}
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, turn, 100, "it is never answered")
+		require.Less(t, turn, 100, "never answered")
 	}
 }
 
-// Lengths of a large part are read before somebody asks for them, once for each that comes.
-func TestAhead(t *testing.T) {
+func TestIndex_PrefetchesLengthsOfLargeParts(t *testing.T) {
 	const large = 100_000
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, large, "'a'", "false")
@@ -459,7 +448,7 @@ func TestAhead(t *testing.T) {
 		postings.Config{},
 		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
 			if step == "lengths" {
-				if !postings.Behind(ctx) {
+				if !postings.IsBackground(ctx) {
 					return errors.New("somebody waits")
 				}
 				lengths.Add(1)
@@ -467,14 +456,14 @@ func TestAhead(t *testing.T) {
 			return db.query(ctx, step, s, scan)
 		},
 	)
-	x.Begin(postings.Ahead{Node: headline("a"), Then: func(ctx context.Context, s *postings.Snapshot) error {
-		if !postings.Behind(ctx) || s == nil {
+	x.WarmUp(postings.Prefetch{Node: headline("a"), Then: func(ctx context.Context, s *postings.Snapshot) error {
+		if !postings.IsBackground(ctx) || s == nil {
 			return errors.New("somebody waits")
 		}
 		counted.Add(1)
 		return nil
 	}})
-	polltest.Until(t, time.Minute, func() bool { return counted.Load() == 1 }, "it is read")
+	polltest.Until(t, time.Minute, func() bool { return counted.Load() == 1 }, "prefetched")
 	require.EqualValues(t, 1, lengths.Load())
 	require.Greater(t, x.Bytes(), large, "a byte for each")
 	db.put(t.Context(), 1, large+10, large+20, "'b'", "false")
@@ -485,12 +474,12 @@ func TestAhead(t *testing.T) {
 		_, err := x.Latest(t.Context())
 		require.NoError(t, err)
 		return counted.Load() == 2
-	}, "it is read of what parts become")
-	require.EqualValues(t, 2, lengths.Load(), "not of small ones")
+	}, "merged parts are prefetched")
+	require.EqualValues(t, 2, lengths.Load(), "small parts are not")
 }
 
-// replicated are rows of PartsStatement as replicas of a cluster have them: those of a single server, once for each
-// that answers, which also has a row without a table.
+// replicated returns the rows of PartsStatement as replicas of a cluster do: those of a single server for each replica
+// that responds, and a row without a table.
 type replicated struct {
 	driver.Rows
 	numbers []uint32
@@ -521,8 +510,7 @@ func (r *replicated) Scan(dest ...any) error {
 	return nil
 }
 
-// On a cluster the parts of one replica of each shard are read; when it does not answer any more, those of another.
-// Replicas 1 and 2 are of the first shard. The second has 3, whose table is empty.
+// Replicas 1 and 2 belong to the first shard. The second shard has replica 3, with an empty table.
 func TestIndex_ReadsOneReplicaOfEachShard(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
@@ -562,7 +550,7 @@ func TestIndex_ReadsOneReplicaOfEachShard(t *testing.T) {
 			s.SQL = strings.ReplaceAll(s.SQL, own, "FROM search_people WHERE _part ")
 			return db.query(ctx, step, s, scan)
 		}
-		return fmt.Errorf("no replica is named: %s", s.SQL)
+		return fmt.Errorf("statement names no replica: %s", s.SQL)
 	})
 	s, err := x.Latest(ctx)
 	require.NoError(t, err)
@@ -572,7 +560,7 @@ func TestIndex_ReadsOneReplicaOfEachShard(t *testing.T) {
 	require.Zero(t, read[2])
 	answer(2)
 	_, err = total(ctx, x, s, "b")
-	require.True(t, postings.Changed(err), "the parts of the first replica are gone: %v", err)
+	require.True(t, postings.Changed(err), "parts of the first replica remain: %v", err)
 	s, err = x.Latest(ctx)
 	require.NoError(t, err)
 	n, err = total(ctx, x, s, "b")
@@ -582,16 +570,16 @@ func TestIndex_ReadsOneReplicaOfEachShard(t *testing.T) {
 	answer(1, 2)
 	again, err := x.Latest(ctx)
 	require.NoError(t, err)
-	require.Equal(t, s.Number, again.Number, "it stays with the replica that answers")
+	require.Equal(t, s.Number, again.Number, "keeps the replica that responds")
 
 	shards = []uint32{1, 1, 2}
 	_, err = x.Latest(ctx)
-	require.ErrorContains(t, err, "no replica of shard 2 answers", "a part of the people is not an answer")
+	require.ErrorContains(t, err, "no replica of shard 2 answers", "partial results are an error")
 	shards = []uint32{1, 2}
 	s, err = x.Latest(ctx)
 	require.NoError(t, err)
 	n, err = total(ctx, x, s, "a")
 	require.NoError(t, err)
-	require.EqualValues(t, 1500, n, "both have the same people, each of whom counts once")
+	require.EqualValues(t, 1500, n, "people of both replicas count once")
 	require.Positive(t, read[1])
 }

@@ -8,20 +8,20 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// elements are where the elements of a nested path stand that the people of a part have, one after the other.
+// elements are the positions of the elements of a nested path, person by person.
 type elements struct {
-	starts []uint32 // of each person's, and the end of the last
+	starts []uint32 // of each person's elements, and the end of the last
 	owners []uint32 // of each element
 }
 
 func (e *elements) bytes() int { return 64 + 4*len(e.starts) + 4*len(e.owners) }
 
-// norms are the lengths of a text, as Lucene's norms keep them, one a unit.
+// norms are the lengths of a text, encoded as Lucene's norms, one for each unit.
 type norms []uint8
 
 func (n norms) bytes() int { return 64 + len(n) }
 
-// The kinds of what is kept of a part.
+// The kinds of cached data of a part.
 const (
 	leafKind     = "leaf\x00"
 	normsKind    = "norms\x00"
@@ -37,7 +37,7 @@ func (n *needs) valuesKey(name string) string {
 	return valuesKind + name
 }
 
-// views reads what a query needs and is not kept. It fails with errChanged when a part went while it was read.
+// views reads what a query needs and is not cached. It returns errChanged if a part disappears meanwhile.
 func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool) ([]*view, error) {
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
@@ -46,7 +46,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	if !s.Unseen {
 		n.seen = s.seen
 	}
-	if x.kept.all(x, views, n) {
+	if x.cache.fill(x, views, n) {
 		return views, nil
 	}
 	loads := x.loads[0]
@@ -59,7 +59,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if x.kept.all(x, views, n) { // another load has read it meanwhile
+	if x.cache.fill(x, views, n) { // another load has read it meanwhile
 		return views, nil
 	}
 	for _, some := range byReplica(views) {
@@ -77,7 +77,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	return views, nil
 }
 
-// byReplica groups views by the replica that their parts are read from: a statement reads from one.
+// byReplica groups views by the replica of their parts, since a statement reads from one replica.
 func byReplica(views []*view) [][]*view {
 	var out [][]*view
 	at := make(map[planner.Replica]int)
@@ -102,8 +102,8 @@ func (l *loader) load(n *needs) error {
 	return nil
 }
 
-// all gives views what is kept, and says whether that is all.
-func (c *cache) all(x *Index, views []*view, n *needs) bool {
+// fill fills views from the cache and reports whether nothing is missing.
+func (c *cache) fill(x *Index, views []*view, n *needs) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	complete := true
@@ -137,15 +137,15 @@ func (c *cache) all(x *Index, views []*view, n *needs) bool {
 	return complete
 }
 
-// loader reads what is missing for one query.
+// loader reads missing data for one query.
 type loader struct {
 	*Index
-	ctx      context.Context
-	snapshot *Snapshot
-	views    []*view
-	read     []entry
-	bytes    int  // of what was read
-	behind   bool // no search waits for it
+	ctx        context.Context
+	snapshot   *Snapshot
+	views      []*view
+	read       []entry
+	bytes      int  // of read
+	background bool // no search waits for it
 }
 
 func (l *loader) note(v *view, what string, value sized) {
@@ -153,42 +153,43 @@ func (l *loader) note(v *view, what string, value sized) {
 	l.bytes += value.bytes()
 }
 
-// bounded fails when what was read takes more than may be kept.
-func (l *loader) bounded() error {
+// checkSize returns an error if the data read exceeds the memory limit.
+func (l *loader) checkSize() error {
 	if l.bytes > l.cfg.MaxBytes {
 		return &TooLarge{
-			fmt.Sprintf("what the query needs of the index takes more than %d MiB of memory, which is what a "+
+			fmt.Sprintf("the query needs more than %d MiB of the search index, which is the limit of one "+
 				"query may (--search-index-memory): name fewer fields, or fewer words", l.cfg.MaxBytes>>20),
 		}
 	}
 	return nil
 }
 
-// leave keeps what was read before the query's time was over and, while nothing else is read so, reads the rest:
-// the next search is answered.
+// leave caches what was read before the query's time was over. If no other such load runs, it reads the rest in the
+// background for the next search.
 func (l *loader) leave(n *needs) {
-	first := l.left.CompareAndSwap(false, true)
+	first := l.finishing.CompareAndSwap(false, true)
 	if !first && len(l.read) == 0 {
 		return
 	}
 	l.working.Go(func() {
-		ctx, cancel := context.WithTimeout(behind(l.living), SharedTimeout)
+		ctx, cancel := context.WithTimeout(background(l.lifetime), SharedTimeout)
 		defer cancel()
-		l.ctx, l.behind = ctx, true
+		l.ctx, l.background = ctx, true
 		if first {
-			defer l.left.Store(false)
+			defer l.finishing.Store(false)
 		}
 		err := l.keep()
 		if first && err == nil {
 			err = l.load(n)
 		}
-		_ = errors.Join(err, l.keep()) // the next one reads what was not kept
+		// best effort: the next query reads what was not cached
+		_ = errors.Join(err, l.keep())
 	})
 }
 
-// keep keeps what was read so far, when nobody waits for it.
+// keep caches what was read so far, if no search waits for it.
 func (l *loader) keep() error {
-	if !l.behind || len(l.read) == 0 {
+	if !l.background || len(l.read) == 0 {
 		return nil
 	}
 	err := l.publish()
@@ -196,15 +197,16 @@ func (l *loader) keep() error {
 	return err
 }
 
-// behindKey is what contexts of statements have for which nobody waits.
-type behindKey struct{}
+type backgroundKey struct{}
 
-func behind(ctx context.Context) context.Context { return context.WithValue(ctx, behindKey{}, true) }
+func background(ctx context.Context) context.Context {
+	return context.WithValue(ctx, backgroundKey{}, true)
+}
 
-// Behind says that nobody waits for a statement: it is to leave the server to others.
-func Behind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }
+// IsBackground reports whether no call waits for a statement, so that it yields to others.
+func IsBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
 
-// publish keeps what was read, if the parts were there until it had been.
+// publish caches what was read, if the parts still exist.
 func (l *loader) publish() error {
 	now, err := l.Latest(l.ctx)
 	if err != nil {
@@ -217,7 +219,7 @@ func (l *loader) publish() error {
 	l.mu.Lock()
 	for _, e := range l.read {
 		if active[e.key.part] {
-			l.kept.put(e.key, e.value)
+			l.cache.put(e.key, e.value)
 		}
 	}
 	l.mu.Unlock()
@@ -229,5 +231,6 @@ func (l *loader) publish() error {
 	return nil
 }
 
-// Changed says that an error is of a part that went while it was read: the question can be asked of the next snapshot.
+// Changed reports whether an error is that of a part that disappeared while it was read. The question can be repeated
+// as of the next snapshot.
 func Changed(err error) bool { return errors.Is(err, errChanged) }

@@ -24,7 +24,7 @@ func newView(p *part) *view {
 	}
 }
 
-// size is how many units a path has: elements, or people where it is empty.
+// size returns the number of units of a path: elements, or people if it is empty.
 func (v *view) size(path string) int {
 	if path == "" {
 		return v.part.size
@@ -32,17 +32,16 @@ func (v *view) size(path string) int {
 	return len(v.elements[path].owners)
 }
 
-// needs is what a query asks of each part.
+// needs is what a query reads of each part.
 type needs struct {
 	leaves map[string]planner.Leaf
 	norms  map[string]planner.Text
 	values map[string]algebra.Field
 	paths  map[string]bool
-	// seen is the state of the newer versions that updated_at is asked of, empty where there are none.
+	// seen is the state of the newer versions that updated_at depends on, empty if there are none.
 	seen string
 }
 
-// textKey tells texts apart.
 func textKey(t planner.Text) string { return t.Path + "\x00" + t.Field.Name() }
 
 func newNeeds() *needs {

@@ -6,27 +6,27 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// nestedOp asks the elements of people.
+// nestedOp matches people by their elements.
 type nestedOp struct {
 	*buffers
 	elements *elements
 	inner    op
 	mode     algebra.ScoreMode
-	// found are the elements that matched last, of the people from lo to before hi.
+	// found has the elements of the last match, of the people from lo to before hi.
 	found  []uint64
 	lo, hi int
 }
 
-func (n *nestedOp) few() int { return n.inner.few() }
+func (n *nestedOp) maxMatches() int { return n.inner.maxMatches() }
 
-func (n *nestedOp) always() (float64, bool) {
+func (n *nestedOp) uniformScore() (float64, bool) {
 	if n.mode == algebra.ScoreNone {
 		return 0, true
 	}
 	if n.mode == algebra.ScoreSum {
 		return 0, false
 	}
-	return n.inner.always()
+	return n.inner.uniformScore()
 }
 
 // find finds the elements of people, from first to before last.
@@ -50,7 +50,7 @@ func (n *nestedOp) find(lo, hi int) (first, last int) {
 	return first, last
 }
 
-// ownerOp matches the elements of the people whom an op over people matches, with her score.
+// ownerOp matches the elements of the people that an op matches, with their scores.
 type ownerOp struct {
 	*buffers
 	op       // over people
@@ -62,7 +62,7 @@ func (o *ownerOp) owners(lo, hi int) (first, last int) {
 	return int(o.elements.owners[lo]), int(o.elements.owners[hi-1]) + 1
 }
 
-func (o *ownerOp) few() int { return len(o.elements.owners) }
+func (o *ownerOp) maxMatches() int { return len(o.elements.owners) }
 
 func (o *ownerOp) match(lo, hi int, out []uint64) {
 	clear(out)

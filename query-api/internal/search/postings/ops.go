@@ -8,21 +8,21 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// op is a node as it is asked of the units of one part: its people, or the elements of a nested path. It works on the units
-// from lo to before hi, at most a window of people and their elements; what it writes begins with that at lo rounded down to a multiple of
-// 64, and says nothing of units before lo and from hi on.
+// op evaluates a node on the units of one part: its people, or the elements of a nested path. A call covers the units
+// from lo to before hi, at most a window of people and their elements. Its output begins at lo rounded down to a
+// multiple of 64, and is undefined for units before lo and from hi on.
 type op interface {
 	// match sets the bits of the units that match, and clears the others.
 	match(lo, hi int, out []uint64)
-	// score gives the units of, which match and are from lo to before hi, their scores.
+	// score sets the scores of the units in of, which match and are from lo to before hi.
 	score(lo, hi int, of []uint64, out []float64)
-	// always is the score of all that match, if they have the same.
-	always() (float64, bool)
-	// few is about how many units match at the most.
-	few() int
+	// uniformScore returns the score of all that match, if it is the same.
+	uniformScore() (float64, bool)
+	// maxMatches returns an approximate upper bound of the number of matching units.
+	maxMatches() int
 }
 
-// span is how many words of bits, and 64 times as many scores, the units from lo to before hi take.
+// span returns the number of words of bits, and 64 times as many scores, of the units from lo to before hi.
 func span(lo, hi int) int { return words(hi) - lo/64 }
 
 func empty(list []uint64) bool {
@@ -53,11 +53,11 @@ func fill(of []uint64, out []float64, value float64) {
 	}
 }
 
-// constant is what the ops share that score all alike.
+// constant is the common part of ops that score all alike.
 type constant float64
 
 func (c constant) score(_, _ int, of []uint64, out []float64) { fill(of, out, float64(c)) }
-func (c constant) always() (float64, bool)                    { return float64(c), true }
+func (c constant) uniformScore() (float64, bool)              { return float64(c), true }
 
 // everyOp matches all units.
 type everyOp struct {
@@ -71,21 +71,21 @@ func (e everyOp) match(_, _ int, out []uint64) {
 	}
 }
 
-func (e everyOp) few() int { return e.size }
+func (e everyOp) maxMatches() int { return e.size }
 
 // noneOp matches none.
 type noneOp struct{ constant }
 
 func (noneOp) match(_, _ int, out []uint64) { clear(out) }
-func (noneOp) few() int                     { return 0 }
+func (noneOp) maxMatches() int              { return 0 }
 
-// leafOp matches the units of a list, all with one score.
+// leafOp matches the units of a posting list with one score.
 type leafOp struct {
 	constant
 	*matched
 }
 
-func (l leafOp) few() int { return l.n }
+func (l leafOp) maxMatches() int { return l.n }
 
 func (m *matched) match(lo, hi int, out []uint64) {
 	if m.bits != nil {
@@ -101,20 +101,20 @@ func (m *matched) match(lo, hi int, out []uint64) {
 	}
 }
 
-// textOp matches the units of a list and scores them by BM25.
+// textOp matches the units of a posting list and scores them by BM25.
 type textOp struct {
 	*matched
 	norms  norms
 	model  planner.BM25
-	tables []*[256]float64 // scores of a frequency by norm, made when they are asked for
+	tables []*[256]float64 // scores of a frequency by norm, computed on first use
 }
 
 func newTextOp(m *matched, n norms, model planner.BM25) *textOp {
 	return &textOp{matched: m, norms: n, model: model, tables: make([]*[256]float64, len(m.frequencies))}
 }
 
-func (t *textOp) few() int                { return t.n }
-func (t *textOp) always() (float64, bool) { return 0, false }
+func (t *textOp) maxMatches() int               { return t.n }
+func (t *textOp) uniformScore() (float64, bool) { return 0, false }
 
 func (t *textOp) table(code uint8) *[256]float64 {
 	table := t.tables[code]
@@ -178,14 +178,14 @@ func (t *textOp) score(lo, hi int, of []uint64, out []float64) {
 	}
 }
 
-// rangeOp matches the units with a number between two.
+// rangeOp matches the units with a number in a range.
 type rangeOp struct {
 	constant
 	values   []int64
 	min, max int64
 }
 
-func (r rangeOp) few() int { return len(r.values) }
+func (r rangeOp) maxMatches() int { return len(r.values) }
 
 func (r rangeOp) match(lo, _ int, out []uint64) {
 	base := lo &^ 63
@@ -205,14 +205,14 @@ func (r rangeOp) match(lo, _ int, out []uint64) {
 	}
 }
 
-// memberOp matches the units with a number of a set.
+// memberOp matches the units with a number in a set.
 type memberOp struct {
 	constant
 	values []int64
 	set    map[int64]bool
 }
 
-func (m memberOp) few() int { return len(m.values) }
+func (m memberOp) maxMatches() int { return len(m.values) }
 
 func (m memberOp) match(lo, hi int, out []uint64) {
 	clear(out)
@@ -224,8 +224,7 @@ func (m memberOp) match(lo, hi int, out []uint64) {
 	}
 }
 
-// pace is what long work looks at step by step: whether it is still waited for, and whether others need the processor
-// for less.
+// pace lets long work check at intervals whether its context has ended, and yield the processor to cheaper queries.
 type pace struct {
 	ctx      context.Context
 	yielding bool
@@ -233,12 +232,12 @@ type pace struct {
 	over     bool
 }
 
-// stepsUnseen is after how many steps it is looked.
-const stepsUnseen = 64
+// checkInterval is the number of steps between two checks.
+const checkInterval = 64
 
-// ended counts a step, and says that ctx has ended: what is found from then on means nothing.
+// ended counts a step and reports whether ctx has ended. Results are invalid from then on.
 func (p *pace) ended() bool {
-	if p.steps++; p.steps%stepsUnseen == 0 {
+	if p.steps++; p.steps%checkInterval == 0 {
 		if p.yielding {
 			runtime.Gosched()
 		}
@@ -247,7 +246,7 @@ func (p *pace) ended() bool {
 	return p.over
 }
 
-// buffers are scratch space that is used again, and the pace of who uses it.
+// buffers are reusable scratch space, with the pace of their user.
 type buffers struct {
 	pace
 	bits   [][]uint64
@@ -271,7 +270,7 @@ func (b *buffers) giveBits(list []uint64) {
 	}
 }
 
-// maxKeptScratch is the largest list that is kept for later.
+// maxKeptScratch is the size of the largest list that is reused.
 const maxKeptScratch = 16 * window
 
 func (b *buffers) takeScores(n int) []float64 {
@@ -306,16 +305,16 @@ func (b boostOp) score(lo, hi int, of []uint64, out []float64) {
 	}
 }
 
-func (b boostOp) always() (float64, bool) {
-	score, ok := b.op.always()
+func (b boostOp) uniformScore() (float64, bool) {
+	score, ok := b.op.uniformScore()
 	return b.factor * score, ok
 }
 
-// constantOp gives what matches a score of its own.
+// constantOp gives all that match the same score.
 type constantOp struct {
 	op
 	constant
 }
 
 func (c constantOp) score(lo, hi int, of []uint64, out []float64) { c.constant.score(lo, hi, of, out) }
-func (c constantOp) always() (float64, bool)                      { return c.constant.always() }
+func (c constantOp) uniformScore() (float64, bool)                { return c.constant.uniformScore() }

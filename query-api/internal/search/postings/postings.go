@@ -10,36 +10,37 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// window is how many units are looked at at once: what is computed of them stays in the processor's caches. A multiple
-// of 64.
+// window is the number of units that are evaluated at a time, so that their data stays in the processor's caches. A
+// multiple of 64.
 const window = 4096
 
-// dense is from which share of a space on units are kept as bits: a number takes as much as 32 of them.
+// dense is the share of a space above which units are stored as bits: a number takes as much memory as 32 of them.
 const dense = 32
 
-// matched is who matches a leaf among the units of a space: the rows of a part, or the elements of a nested path of its
-// rows.
+// matched is the posting list of a leaf in a space: the rows of a part, or the elements of a nested path of its rows.
 type matched struct {
 	size int      // of the space
 	n    int      // units that match
-	bits []uint64 // one a unit; or
-	ids  []uint32 // theirs, in order
-	// frequencies are the different ones, and codes the index there of each unit's, in order; nil if there is one only.
+	bits []uint64 // one for each unit of the space; or
+	ids  []uint32 // the units, in order
+	// frequencies are the distinct ones. codes has an index into them for each unit, in order; nil if there is only
+	// one.
 	frequencies []float64
 	codes       []uint8
-	// exact are the frequencies of the units, in order, if there are more different ones than codes; nil otherwise.
+	// exact has the frequencies of the units, in order, if there are too many distinct ones for codes; nil otherwise.
 	exact []float64
-	// ranks are how many units come before each window.
+	// ranks are the numbers of units before each window.
 	ranks []uint32
-	// spread is in how many elements beyond the first each unit has it, nil where nobody has it in more than one.
+	// spread is the number of elements after the first that match, for each unit; nil if it is always 0.
 	spread []uint32
 	// more is the sum of spread.
 	more int64
 }
 
-// bytes is what a list takes of the memory.
+// bytes returns the memory that the list takes.
 func (l *matched) bytes() int {
-	return 128 + 8*len(l.bits) + 4*len(l.ids) + 8*(len(l.frequencies)+len(l.exact)) + len(l.codes) + 4*len(l.ranks) + 4*len(l.spread)
+	return 128 + len(l.codes) + 4*(len(l.ids)+len(l.ranks)+len(l.spread)) +
+		8*(len(l.bits)+len(l.frequencies)+len(l.exact))
 }
 
 // builder collects the units of a list.
@@ -49,7 +50,7 @@ type builder struct {
 	bits   []uint64
 	freqs  []float64
 	codes  []uint8   // by unit; allocated with the second frequency
-	exact  []float64 // by unit; allocated when codes do not suffice
+	exact  []float64 // by unit; allocated if codes do not suffice
 	spread map[uint32]uint32
 }
 
@@ -59,10 +60,10 @@ func newBuilder(size int) *builder {
 
 func words(n int) int { return (n + 63) / 64 }
 
-// maxFrequencies is the number of different frequencies that codes can tell apart.
+// maxFrequencies is the number of distinct frequencies that codes can represent.
 const maxFrequencies = 256
 
-// frequency is one with its code, 0 if there is none.
+// frequency is a frequency with its code, 0 if there is none.
 type frequency struct {
 	value float64
 	code  uint8
@@ -112,7 +113,7 @@ func (b *builder) add(unit uint32, f frequency, spread uint32) error {
 	return nil
 }
 
-// matched makes the list.
+// matched builds the list.
 func (b *builder) matched() *matched {
 	l := &matched{size: b.size, n: b.n, frequencies: b.freqs, ranks: make([]uint32, b.size/window+2)}
 	if len(l.frequencies) == 0 {
@@ -165,7 +166,7 @@ func (b *builder) matched() *matched {
 	return l
 }
 
-// between are the places in ids of the units from lo to before hi.
+// between returns the range in ids of the units from lo to before hi.
 func (l *matched) between(lo, hi int) (begin, end int) {
 	a, b := int(l.ranks[lo/window]), int(l.ranks[(hi-1)/window+1])
 	ids := l.ids[a:b]
@@ -174,7 +175,7 @@ func (l *matched) between(lo, hi int) (begin, end int) {
 	return a + begin, a + end
 }
 
-// rank is how many units are there before one that is a multiple of 64. The list has bits.
+// rank returns the number of units before one that is a multiple of 64. The list has bits.
 func (l *matched) rank(unit int) int {
 	r := int(l.ranks[unit/window])
 	for w := unit / window * (window / 64); w < unit>>6; w++ {
@@ -183,7 +184,7 @@ func (l *matched) rank(unit int) int {
 	return r
 }
 
-// place returns the index of a unit among those of the list. ok is false if the unit does not match.
+// place returns the index of a unit in the list. ok is false if the unit does not match.
 func (l *matched) place(unit int) (place int, ok bool) {
 	if l.bits != nil {
 		word, bit := l.bits[unit>>6], unit&63
@@ -196,7 +197,7 @@ func (l *matched) place(unit int) (place int, ok bool) {
 	return place, place < end
 }
 
-// frequencyOf returns how often the leaf occurs in a unit, 0 if it does not match.
+// frequencyOf returns the frequency of the leaf in a unit, 0 if it does not match.
 func (l *matched) frequencyOf(unit int) float64 {
 	place, ok := l.place(unit)
 	switch {
@@ -210,7 +211,7 @@ func (l *matched) frequencyOf(unit int) float64 {
 	return l.frequencies[0]
 }
 
-// each calls visit with each unit and its place among those of the list.
+// each calls visit with each unit and its index in the list.
 func (l *matched) each(visit func(unit uint32, place int)) {
 	for i, id := range l.ids {
 		visit(id, i)
@@ -224,8 +225,8 @@ func (l *matched) each(visit func(unit uint32, place int)) {
 	}
 }
 
-// readMembers reads what groupBitmapState writes: how many there are, each in four bytes while they are few, else
-// Roaring's portable form behind its length.
+// readMembers decodes a groupBitmapState: a count followed by four bytes each if there are few, otherwise the length
+// and Roaring's portable format.
 func readMembers(raw string, visit func(row uint32) error) error {
 	data := []byte(raw)
 	if len(data) < 2 {
@@ -284,7 +285,7 @@ func normOf(length uint32) uint8 {
 	return uint8(exactLengths + (i>>shift&7 | uint32(shift+1)<<3)) //nolint:gosec // at most 255: shift is at most 28
 }
 
-// lengths are those that norms stand for.
+// lengths are the lengths that norms encode.
 func lengths() (out [256]float64) {
 	for code := range out {
 		if code < exactLengths {

@@ -20,8 +20,8 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// A norm stands for the length without all bits beyond the first four of what is beyond 24 (SmallFloat.intToByte4).
-func TestNorms(t *testing.T) {
+// Norms drop all bits of the excess over 24 beyond the first four (SmallFloat.intToByte4).
+func TestNormOf_RoundsLengthsAsLucene(t *testing.T) {
 	stands := lengths()
 	check := func(length uint32) {
 		want := float64(length)
@@ -49,7 +49,7 @@ func FuzzMembers(f *testing.F) {
 	f.Add(append(binary.AppendUvarint([]byte{1}, uint64(len(raw))), raw...))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		n := 0
-		_ = readMembers(string(raw), func(uint32) error { // whatever it is, it does not fail otherwise
+		_ = readMembers(string(raw), func(uint32) error { // other errors are valid
 			if n++; n > 1<<20 {
 				return errChanged
 			}
@@ -58,13 +58,12 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// Lists give back what they are made of, few or many, whatever the window.
-func TestLists(t *testing.T) {
+func TestMatched_ReturnsWhatWasAdded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{1, 63, 64, 65, window - 1, window, window + 1, 3*window + 17} {
 		for i, share := range []int{1, 2, 20, 100, 5000, 1, 20} {
 			different := 3
-			if i > 4 { // more than codes can tell apart
+			if i > 4 { // more than codes can represent
 				different = 5000
 			}
 			b := newBuilder(size)
@@ -89,7 +88,7 @@ func TestLists(t *testing.T) {
 			require.Equal(t, len(want), seen)
 			all := &part{size: size}
 			all.allAlive()
-			for _, nested := range []bool{false, true} { // whether all live or each is looked at
+			for _, nested := range []bool{false, true} { // whether all are live or each is checked
 				require.Equal(t, (&view{part: &part{size: size}}).units(m, nested), (&view{part: all}).units(m, nested))
 			}
 			norms := make(norms, size)
@@ -106,8 +105,9 @@ func TestLists(t *testing.T) {
 				for unit := base; unit < base+64*len(out); unit++ {
 					frequency, matches := want[unit]
 					matches = matches && unit >= lo && unit < hi
-					if got := out[(unit-base)>>6]>>(unit&63)&1 != 0; got != matches || matches && scores[unit-base] != model.Score(frequency, 0) {
-						t.Fatalf("unit %d of %d to %d of %d: %v, %v", unit, lo, hi, size, got, scores[unit-base])
+					got, score := out[(unit-base)>>6]>>(unit&63)&1 != 0, scores[unit-base]
+					if got != matches || matches && score != model.Score(frequency, 0) {
+						t.Fatalf("unit %d of %d to %d of %d: %v, %v", unit, lo, hi, size, got, score)
 					}
 				}
 			}
@@ -115,8 +115,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// At least so many of some clauses, as counted one by one.
-func TestMinimum(t *testing.T) {
+func TestBoolOp_MinimumMatchesNaiveCount(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const size = 200
 	for range 200 {
@@ -142,7 +141,7 @@ func TestMinimum(t *testing.T) {
 	}
 }
 
-// counting counts how often an op is asked.
+// counting counts the calls of an op.
 type counting struct {
 	op
 	asked *int
@@ -158,8 +157,7 @@ func (c counting) score(lo, hi int, of []uint64, out []float64) {
 	c.op.score(lo, hi, of, out)
 }
 
-// A clause of very many ends soon after nobody waits for it any more, compiled or asked.
-func TestEnds(t *testing.T) {
+func TestQuery_StopsSoonAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	const many, size = 10_000, window
@@ -188,12 +186,12 @@ func TestEnds(t *testing.T) {
 		asked = 0
 		b := &buffers{pace: pace{ctx: ctx}}
 		o(b).match(0, size, make([]uint64, size/64))
-		require.LessOrEqual(t, asked, 2*stepsUnseen, name)
+		require.LessOrEqual(t, asked, 2*checkInterval, name)
 		require.True(t, b.over, name)
 		b.pace = pace{ctx: ctx}
 		asked = 0
 		o(b).score(0, size, of, scores)
-		require.LessOrEqual(t, asked, 2*stepsUnseen, name)
+		require.LessOrEqual(t, asked, 2*checkInterval, name)
 		o(&buffers{pace: pace{ctx: t.Context()}}).match(0, size, make([]uint64, size/64))
 		require.GreaterOrEqual(t, asked, many, name)
 	}
@@ -202,8 +200,7 @@ func TestEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Parts that a mutation has rewritten, or that were dropped, are told from merged ones, also where a look saw a half of it.
-func TestMutated(t *testing.T) {
+func TestMutated_DistinguishesMutationsFromMerges(t *testing.T) {
 	parts := func(names ...string) (list []*part) {
 		for _, name := range names {
 			folder := "/store/t/"
@@ -220,7 +217,7 @@ func TestMutated(t *testing.T) {
 	}{
 		{"all_1_5_2 all_6_6_0", "all_1_5_2 all_6_6_0 all_7_7_0", false},
 		{"all_1_5_2 all_6_6_0", "all_1_6_3", false},
-		{"all_1_5_2", "all_1_5_3", false}, // compressed again
+		{"all_1_5_2", "all_1_5_3", false}, // recompressed
 		{"all_1_5_2 all_6_6_0", "all_1_5_2_10 all_6_6_0", true},
 		{"all_1_5_2_10 all_6_6_0", "all_1_5_2_10 all_6_6_0_10", true},
 		{"all_1_5_2_10 all_6_6_0", "all_1_6_3_10", true},
@@ -230,40 +227,41 @@ func TestMutated(t *testing.T) {
 		{"all_1_5_2 all_6_6_0", "all_1_5_2", true}, // dropped
 		{"all_1_5_2", "other all_1_5_2", true},
 		{"2026-11_1_5_2", "2026-11_1_6_3", false},
-		{"a_b_1_5_2", "a_b_1_6_3", true}, // not read as it is meant
+		{"a_b_1_5_2", "a_b_1_6_3", true}, // an unknown name
 		{"", "all_1_1_0", false},
 	} {
 		after := strings.Fields(c.after)
 		if name, ok := strings.CutPrefix(c.after, "other "); ok {
 			after = []string{"other " + name}
 		}
-		require.Equal(t, c.want, mutated(parts(strings.Fields(c.before)...), parts(after...)), "%s: %s", c.before, c.after)
+		got := mutated(parts(strings.Fields(c.before)...), parts(after...))
+		require.Equal(t, c.want, got, "%s: %s", c.before, c.after)
 	}
 }
 
-// Sums of how many match stay below what numbers hold.
-func TestFew(t *testing.T) {
+func TestMaxMatches_DoesNotOverflow(t *testing.T) {
 	none := &boolOp{excluded: []op{noneOp{}}}
-	require.Equal(t, math.MaxInt, (&boolOp{should: []op{none, none}, minimum: 1}).few())
-	require.Equal(t, math.MaxInt, (&disMaxOp{nodes: []op{none, none, none}}).few())
-	require.Equal(t, 5, (&disMaxOp{nodes: []op{everyOp{1, 2}, everyOp{1, 3}}}).few())
+	require.Equal(t, math.MaxInt, (&boolOp{should: []op{none, none}, minimum: 1}).maxMatches())
+	require.Equal(t, math.MaxInt, (&disMaxOp{nodes: []op{none, none, none}}).maxMatches())
+	require.Equal(t, 5, (&disMaxOp{nodes: []op{everyOp{1, 2}, everyOp{1, 3}}}).maxMatches())
 }
 
-// What a query has read does not grow beyond what may be kept.
-func TestBounded(t *testing.T) {
+func TestLoader_LimitsBytesRead(t *testing.T) {
 	l := loader{Index: &Index{cfg: Config{MaxBytes: 1000}}}
 	l.note(&view{part: &part{}}, "a", make(norms, 800))
-	require.NoError(t, l.bounded())
+	require.NoError(t, l.checkSize())
 	l.note(&view{part: &part{}}, "b", make(norms, 800))
 	var large *TooLarge
-	require.ErrorAs(t, l.bounded(), &large)
+	require.ErrorAs(t, l.checkSize(), &large)
 }
 
-// Keys are in the order of their values, and are read back from what cursors have.
-func TestKeys(t *testing.T) {
+func TestRankKey_OrdersLikeValuesAndSurvivesCursors(t *testing.T) {
 	numbers := []int64{math.MinInt64 + 1, -1 << 40, -5, 0, 3, 1 << 40, math.MaxInt64}
 	for _, s := range []planner.Sort{
-		{Kind: planner.SortField}, {Kind: planner.SortField, Descending: true}, {Kind: planner.SortField, Double: true}, {Kind: planner.SortField, MissingFirst: true},
+		{Kind: planner.SortField},
+		{Kind: planner.SortField, Descending: true},
+		{Kind: planner.SortField, Double: true},
+		{Kind: planner.SortField, MissingFirst: true},
 	} {
 		for i, n := range numbers {
 			for j, m := range numbers {
@@ -274,8 +272,8 @@ func TestKeys(t *testing.T) {
 				a, b := numberKey(s, n), numberKey(s, m)
 				require.Equal(t, want, compareKeys(&s, &a, &b), "%d %d %+v", n, m, s)
 			}
-			k, missing := numberKey(s, n), gone(s)
-			again, err := read(s, k.written(s).Value)
+			k, missing := numberKey(s, n), missingKey(s)
+			again, err := parseKey(s, k.cursorKey(s).Value)
 			require.NoError(t, err)
 			require.Equal(t, k, again)
 			require.Equal(t, s.MissingFirst, compareKeys(&s, &missing, &k) < 0)
@@ -283,15 +281,14 @@ func TestKeys(t *testing.T) {
 	}
 	score := planner.Sort{Kind: planner.SortScore, Descending: true}
 	for _, x := range []float32{0, math.SmallestNonzeroFloat32, 0.1, 1, 12.34567, math.MaxFloat32} {
-		k := ordered(score, ofFloat(float64(x)))
-		again, err := read(score, k.written(score).Value)
+		k := ordered(score, floatKey(float64(x)))
+		again, err := parseKey(score, k.cursorKey(score).Value)
 		require.NoError(t, err)
 		require.Equal(t, k, again)
 	}
 }
 
-// The first people of a page are those that sorting all gives.
-func TestCollector(t *testing.T) {
+func TestCollector_PageEqualsFullSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		n := r.IntN(500)
@@ -299,8 +296,13 @@ func TestCollector(t *testing.T) {
 		for i := range p.hashes {
 			p.hashes[i] = uint64(i * 3)
 		}
-		c := &collector{sorts: []planner.Sort{{Kind: planner.SortScore, Descending: true}}, missing: make([]*rankKey, 1), limit: 1 + r.IntN(20), candidate: candidate{keys: make([]rankKey, 1)}}
-		c.scores = make([]float64, n)
+		c := &collector{
+			sorts:     []planner.Sort{{Kind: planner.SortScore, Descending: true}},
+			missing:   make([]*rankKey, 1),
+			limit:     1 + r.IntN(20),
+			candidate: candidate{keys: make([]rankKey, 1)},
+			scores:    make([]float64, n),
+		}
 		out := make([]uint64, words(n))
 		order := make([]int, n)
 		for i := range n {
@@ -323,12 +325,12 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-func TestCache(t *testing.T) {
+func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	c := newCache(10_000)
 	for i := range 100 {
 		c.put(entryKey{"p", string(rune('a' + i))}, norms(bytes.Repeat([]byte{1}, 500)))
 		_, ok := c.get(entryKey{"p", "a"})
-		require.True(t, ok, "it is used each time")
+		require.True(t, ok, "used each time")
 		require.LessOrEqual(t, c.size, 10_000)
 	}
 	require.Equal(t, len(c.entries), c.order.Len())
@@ -340,22 +342,22 @@ func TestCache(t *testing.T) {
 	require.Zero(t, c.size)
 }
 
-func TestStride(t *testing.T) {
-	var s stride
-	took := func(read int, elapsed time.Duration, whole bool) int {
-		s.took(read, elapsed, whole)
+func TestBatchSize_AdaptsToDurations(t *testing.T) {
+	var s batchSize
+	record := func(read int, elapsed time.Duration, whole bool) int {
+		s.record(read, elapsed, whole)
 		return s.length()
 	}
 	require.Equal(t, 16, s.length())
-	require.Equal(t, 16, took(16, 50*time.Millisecond, true), "never more")
-	require.Equal(t, 16, took(16, 300*time.Millisecond, true))
-	require.Equal(t, 8, took(16, 500*time.Millisecond, true), "a slow one")
-	require.Equal(t, 8, took(8, time.Millisecond, false), "no time was left for it")
-	require.Equal(t, 4, took(8, 200*time.Millisecond, false), "one that did not end")
-	require.Equal(t, 4, took(2, 50*time.Millisecond, true), "there was no more to read")
+	require.Equal(t, 16, record(16, 50*time.Millisecond, true), "never more")
+	require.Equal(t, 16, record(16, 300*time.Millisecond, true))
+	require.Equal(t, 8, record(16, 500*time.Millisecond, true), "a slow one")
+	require.Equal(t, 8, record(8, time.Millisecond, false), "no time was left")
+	require.Equal(t, 4, record(8, 200*time.Millisecond, false), "timed out")
+	require.Equal(t, 4, record(2, 50*time.Millisecond, true), "nothing more to read")
 	for range 5 {
-		s.took(1, time.Second, false)
+		s.record(1, time.Second, false)
 	}
 	require.Equal(t, 1, s.length(), "never none")
-	require.Equal(t, 2, took(1, 10*time.Millisecond, true), "a fast one")
+	require.Equal(t, 2, record(1, 10*time.Millisecond, true), "a fast one")
 }

@@ -13,7 +13,7 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// Question is a page that is asked for.
+// Question is a request for a page.
 type Question struct {
 	Node  algebra.Node
 	Sort  []planner.Sort
@@ -21,24 +21,24 @@ type Question struct {
 	// First counts, in Stats, the terms that scores need.
 	First bool
 	After *planner.Place // nil: from the beginning
-	Limit int            // people of the page; 0 counts alone
-	// Hidden are the profile hashes of people who neither rank nor count.
+	Limit int            // people of the page; 0: only the total
+	// Hidden are the profile hashes of people who are neither ranked nor counted.
 	Hidden []uint64
-	// MaxTime bounds ranking, once everything is read; 0: it does not. context.DeadlineExceeded is the error.
+	// MaxTime bounds ranking, after reading; 0: no limit. If exceeded, the error is context.DeadlineExceeded.
 	MaxTime time.Duration
-	// Workers is how many go over the people at the same time; at least 1.
+	// Workers is the number of goroutines that rank; at least 1.
 	Workers int
-	// Yielding lets other goroutines have the processor after each window: those of queries that take less.
+	// Yielding yields the processor after each window, to cheaper queries.
 	Yielding bool
-	// CountFields counts in Stats what scores need of fields. It is called when the terms are known.
+	// CountFields counts in Stats the fields that scores need. It is called when the terms are counted.
 	CountFields func(context.Context, *Snapshot) error
-	// Inner are the clauses whose matching elements are wanted of the people of the page.
+	// Inner are the clauses whose matching elements are returned for the people of the page.
 	Inner []algebra.Nested
 }
 
 // Answer is a page.
 type Answer struct {
-	// Places have profile ids only where several people share a hash.
+	// Places have profile IDs only if several people share a hash.
 	Places []planner.Place
 	Total  int64
 	// Invalid states that a score is negative or not a number.
@@ -53,11 +53,11 @@ type Answer struct {
 type Element struct {
 	Index int
 	Score float32
-	// Values are those of the fields that the elements are ordered by, in their order, empty if missing.
+	// Values are those of the fields that order the elements, empty if missing.
 	Values []string
 }
 
-// plan is a question as it is executed in one part.
+// plan is a question compiled for one part.
 type plan struct {
 	root  op
 	keys  []sortKey // one for each sort key that has values
@@ -72,7 +72,7 @@ type innerPlan struct {
 	columns  []column
 }
 
-// plan compiles a question. Without a view it notes what the question needs.
+// plan compiles a question. Without a view it records what the question needs.
 func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
 	root, err := c.node(q.Node, "", scored)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
 	return p, nil
 }
 
-// find returns the elements of a person that match. invalid states that a score is negative or not a number.
+// find returns the elements of a person that match. invalid reports whether a score is negative or not a number.
 func (p *innerPlan) find(row int) (list []Element, invalid bool) {
 	first, last := int(p.elements.starts[row]), int(p.elements.starts[row+1])
 	if first == last {
@@ -154,8 +154,8 @@ func (p *innerPlan) find(row int) (list []Element, invalid bool) {
 	return list, invalid
 }
 
-// Rank answers a question as of a snapshot. Errors are an [Unavailable], a [TooLarge], one that is [Changed], or those
-// of reading.
+// Rank answers a question as of a snapshot. It returns an [Unavailable], a [TooLarge], an error that is [Changed], or
+// an error of reading.
 func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, error) {
 	scored := q.Limit > 0 && planner.Scored(q.Sort)
 	if q.First {
@@ -164,8 +164,9 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 		}
 	}
 	c := compiler{
-		stats: q.Stats, needs: newNeeds(), weights: planner.NewWeights(q.Stats, append(planner.SortFilters(q.Sort), q.Node)...),
-		pace: &pace{ctx: ctx, yielding: q.Yielding},
+		stats: q.Stats, needs: newNeeds(),
+		weights: planner.NewWeights(q.Stats, append(planner.SortFilters(q.Sort), q.Node)...),
+		pace:    &pace{ctx: ctx, yielding: q.Yielding},
 	}
 	if _, err := c.plan(q, scored); err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	return a, err
 }
 
-// worker returns a compiler for one goroutine, with buffers of its own until done is called.
+// worker returns a compiler for one goroutine, with separate buffers until done is called.
 func (c *compiler) worker(ctx context.Context, x *Index) (own *compiler, done func()) {
 	copied := *c
 	own = &copied
@@ -270,7 +271,7 @@ func (c *compiler) inner(ctx context.Context, x *Index, q *Question, views []*vi
 	return nil
 }
 
-// join takes over whom another collector has found.
+// join merges the hits of another collector.
 func (c *collector) join(other *collector) {
 	c.total += other.total
 	c.invalid = c.invalid || other.invalid
@@ -279,11 +280,11 @@ func (c *collector) join(other *collector) {
 	c.best = c.best[:min(len(c.best), c.limit)]
 }
 
-// NoteAbsent notes in the statistics of a query the terms that do not occur in the snapshot, as far as that is known.
+// NoteAbsent records in the statistics of a query the terms that are known not to occur in the snapshot.
 func (s *Snapshot) NoteAbsent(n algebra.Node, stats *planner.Stats) {
 	note := func(f algebra.Field, text string) {
 		key := planner.TermKey(f.Name(), text)
-		if _, counted := stats.Terms[key]; !counted && s.terms.absent(key) { // what the first page counted stays
+		if _, counted := stats.Terms[key]; !counted && s.terms.absent(key) { // the first page's counts stay
 			stats.Count(key, 0)
 		}
 	}
@@ -301,7 +302,7 @@ func (s *Snapshot) NoteAbsent(n algebra.Node, stats *planner.Stats) {
 	})
 }
 
-// Identify reads the profile ids of the people of a page. Rank leaves them out, since they are rarely needed.
+// Identify reads the profile IDs of the people of a page. Rank omits them, since they are rarely needed.
 func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
 	hashes := make([]uint64, len(a.Places))
 	byRow := make(map[[2]int]int)
@@ -336,20 +337,20 @@ func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
 	return nil
 }
 
-// NeedsCounts reports whether a question depends on how many documents have its terms: if scores decide who matches, or
-// who comes first.
+// NeedsCounts reports whether a question depends on document frequencies: whether scores decide the matches or the
+// order.
 func NeedsCounts(q *Question) bool {
 	return planner.ScoresDecide(q.Node) || planner.Scores(q.Node, q.Sort) && q.Limit > 0
 }
 
-// count counts the terms that scores need, each among all people and elements who live.
+// count counts the terms that scores need, each in all live people and elements.
 func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	if !NeedsCounts(q) {
 		return nil
 	}
 	wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
 	n := newNeeds()
-	leaves := make(map[string]string) // keys of what is not known yet, by those of their terms
+	leaves := make(map[string]string) // keys of uncounted terms, by those of the terms
 	for key, t := range wanted {
 		if q.Stats.Absent[key] {
 			continue
@@ -379,7 +380,7 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	return q.CountFields(ctx, s)
 }
 
-// units is how many living people have a term, and how many of their elements.
+// units returns how many live people have a term, and how many of their elements.
 func (v *view) units(m *matched, nested bool) int64 {
 	if v.part.alive == nil {
 		if !nested {

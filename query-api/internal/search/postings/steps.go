@@ -31,7 +31,7 @@ func (l *loader) readParts(step string, statement planner.Statement, scan func(d
 	return l.query(l.ctx, step, l.views[0].part.replica.Read(statement), scan)
 }
 
-// lacking are the views without something, by the names of their parts.
+// lacking are the views without some data, by the names of their parts.
 func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names []string) {
 	byName = make(map[string]*view)
 	for _, v := range l.views {
@@ -86,37 +86,37 @@ func (l *loader) loadElements(n *needs) error {
 			l.note(v, elementsKind+path, e)
 		}
 	}
-	return l.bounded()
+	return l.checkSize()
 }
 
-// maxAtOnce is how many leaves a statement reads at most.
-const maxAtOnce = 16
+// maxLeavesPerStatement is the maximum number of leaves that a statement reads.
+const maxLeavesPerStatement = 16
 
-// A statement is to take some tenths of a second: what it has read is lost when it has not come to its end before the
-// query's time is over, and whoever asks again would begin anew each time.
+// A statement should take a few hundred milliseconds: if the query's time ends first, its result is lost, and the next
+// query has to read it again.
 const (
 	shortStatement = 100 * time.Millisecond
 	longStatement  = 400 * time.Millisecond
 )
 
-// stride is how many leaves, or lengths, a statement reads, by how long the last ones took. The zero value begins with
-// maxAtOnce.
-type stride struct {
+// batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones. The
+// zero value starts with maxLeavesPerStatement.
+type batchSize struct {
 	mu     sync.Mutex
-	halved int // so many times
+	halved int // how often the number was halved
 }
 
-func (s *stride) length() int {
+func (s *batchSize) length() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maxAtOnce >> s.halved
+	return maxLeavesPerStatement >> s.halved
 }
 
-// took is called with how many a statement read in which time, and whether it came to its end.
-func (s *stride) took(read int, elapsed time.Duration, whole bool) {
+// record adapts the size to a statement that read a number of items and whether it completed.
+func (s *batchSize) record(read int, elapsed time.Duration, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	length := maxAtOnce >> s.halved
+	length := maxLeavesPerStatement >> s.halved
 	switch {
 	case length > 1 && (elapsed > longStatement || !whole && elapsed > shortStatement):
 		s.halved++
@@ -125,13 +125,13 @@ func (s *stride) took(read int, elapsed time.Duration, whole bool) {
 	}
 }
 
-// inStrides reads in statements of some at a time.
-func (l *loader) inStrides(stride *stride, all []string, read func(some []string) error) error {
+// inBatches calls read with batches of keys.
+func (l *loader) inBatches(batchSize *batchSize, all []string, read func(some []string) error) error {
 	for len(all) > 0 {
-		some := all[:min(len(all), stride.length())]
+		some := all[:min(len(all), batchSize.length())]
 		began := time.Now()
 		err := read(some)
-		stride.took(len(some), time.Since(began), err == nil)
+		batchSize.record(len(some), time.Since(began), err == nil)
 		if err == nil {
 			err = l.keep()
 		}
@@ -144,8 +144,9 @@ func (l *loader) inStrides(stride *stride, all []string, read func(some []string
 }
 
 func (l *loader) loadLeaves(n *needs) error {
-	loads := make(map[string][]string)                       // keys, by which parts lack them, and whether words have to be read
-	for _, key := range slices.Sorted(maps.Keys(n.leaves)) { // so that the words of a text stand together
+	// Keys by the parts that lack them and whether tokens have to be read, so that the words of a text are adjacent.
+	loads := make(map[string][]string)
+	for _, key := range slices.Sorted(maps.Keys(n.leaves)) {
 		leaf := n.leaves[key]
 		which := l.lacks(func(v *view) bool { return v.leaves[key] != nil })
 		if !strings.Contains(which, "\x01") {
@@ -162,7 +163,8 @@ func (l *loader) loadLeaves(n *needs) error {
 		loads[which] = append(loads[which], key)
 	}
 	for _, keys := range loads {
-		if err := l.inStrides(&l.leafStride, keys, func(some []string) error { return l.loadSome(n, some) }); err != nil {
+		load := func(some []string) error { return l.loadSome(n, some) }
+		if err := l.inBatches(&l.leafBatch, keys, load); err != nil {
 			return err
 		}
 	}
@@ -190,7 +192,7 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 		}
 		v := byName[name]
 		if v == nil || int(number) >= len(leaves) {
-			return fmt.Errorf("postings: an answer for leaf %d of part %q", number, name)
+			return fmt.Errorf("postings: unexpected row for leaf %d of part %q", number, name)
 		}
 		path := leaves[number].Path
 		b := builders[target{name, number}]
@@ -224,13 +226,14 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 			l.note(v, leafKind+key, m)
 		}
 	}
-	return l.bounded()
+	return l.checkSize()
 }
 
-// elementGap is the number of positions between two elements of a nested text where they are searched as one text.
+// elementGap is the number of positions between two elements of a nested text that is searched as one text.
 const elementGap = 100
 
-// loadSloppy reads a phrase with slop. Its frequencies are computed here, from the tokens of those who have its words.
+// loadSloppy reads a phrase with slop. Its frequencies are computed here, from the tokens of the people who have its
+// words.
 func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 	phrase := leaf.Node.(algebra.Phrase) //nolint:forcetypeassert // see loadLeaves
 	byName, names := l.lacking(func(v *view) bool { return v.leaves[key] != nil })
@@ -253,7 +256,7 @@ func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 		}
 		v, b := byName[name], builders[name]
 		if v == nil {
-			return fmt.Errorf("postings: a phrase in part %q", name)
+			return fmt.Errorf("postings: unexpected row for a phrase in part %q", name)
 		}
 		if leaf.Path == "" {
 			var all []string
@@ -287,10 +290,10 @@ func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 		v.leaves[key] = m
 		l.note(v, leafKind+key, m)
 	}
-	return errors.Join(l.bounded(), l.keep())
+	return errors.Join(l.checkSize(), l.keep())
 }
 
-// sloppyFrequency returns how often a phrase with slop occurs in a text.
+// sloppyFrequency returns the frequency of a phrase with slop in a text.
 func sloppyFrequency(p algebra.Phrase, tokens []string) float64 {
 	var terms []sloppyphrase.Term
 	for i, words := range p.Terms {
@@ -314,7 +317,7 @@ func sloppyFrequency(p algebra.Phrase, tokens []string) float64 {
 	return sloppyphrase.Frequency(terms, p.Slop)
 }
 
-// lacks names the views that lack something.
+// lacks returns the views that lack some data, by the names of their parts.
 func (l *loader) lacks(has func(*view) bool) string {
 	which := make([]byte, len(l.views))
 	for i, v := range l.views {
@@ -326,7 +329,7 @@ func (l *loader) lacks(has func(*view) bool) string {
 }
 
 func (l *loader) loadNorms(n *needs) error {
-	loads := make(map[string][]string) // keys, by which parts lack them
+	loads := make(map[string][]string) // keys by the parts that lack them
 	for key := range n.norms {
 		which := l.lacks(func(v *view) bool { return v.norms[key] != nil })
 		if strings.Contains(which, "\x01") {
@@ -334,7 +337,8 @@ func (l *loader) loadNorms(n *needs) error {
 		}
 	}
 	for _, keys := range loads {
-		if err := l.inStrides(&l.lengthStride, keys, func(some []string) error { return l.loadLengths(n, some) }); err != nil {
+		load := func(some []string) error { return l.loadLengths(n, some) }
+		if err := l.inBatches(&l.lengthBatch, keys, load); err != nil {
 			return err
 		}
 	}
@@ -344,7 +348,7 @@ func (l *loader) loadNorms(n *needs) error {
 func (l *loader) loadLengths(n *needs, keys []string) error {
 	byName, names := l.lacking(func(v *view) bool { return v.norms[keys[0]] != nil })
 	texts := make([]planner.Text, len(keys))
-	lengths := make(map[string][]norms) // by the names of parts
+	lengths := make(map[string][]norms) // by part name
 	for i, key := range keys {
 		texts[i] = n.norms[key]
 		for name, v := range byName {
@@ -360,7 +364,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 		}
 		v := byName[name]
 		if v == nil || int(number) >= len(keys) {
-			return fmt.Errorf("postings: lengths of text %d of part %q", number, name)
+			return fmt.Errorf("postings: unexpected row for lengths of text %d of part %q", number, name)
 		}
 		path := texts[number].Path
 		of, code := lengths[name][number], normOf(length)
@@ -389,7 +393,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 			l.note(v, normsKind+key, v.norms[key])
 		}
 	}
-	return l.bounded()
+	return l.checkSize()
 }
 
 func (l *loader) loadValues(n *needs) error {
@@ -403,13 +407,13 @@ func (l *loader) loadValues(n *needs) error {
 				return err
 			}
 			if n.seen != "" && planner.ReadsUpdatedAt(f) {
-				if err := l.freshen(v, values.numbers); err != nil {
+				if err := l.applyVersions(v, values.numbers); err != nil {
 					return err
 				}
 			}
 			v.values[key] = values
 			l.note(v, n.valuesKey(key), values)
-			if err := l.bounded(); err != nil {
+			if err := l.checkSize(); err != nil {
 				return err
 			}
 		}
@@ -468,12 +472,11 @@ func (l *loader) readValues(v *view, f algebra.Field) (*values, error) {
 	return out, err
 }
 
-// maxShared is the number of different texts of a column that are looked up while it is read, so that equal ones are
-// held once.
+// maxShared is the number of distinct texts of a column that are deduplicated while it is read.
 const maxShared = 1 << 16
 
-// freshen puts the instants of newer versions in place of those of their content.
-func (l *loader) freshen(v *view, values []int64) error {
+// applyVersions replaces the times of content by those of newer versions.
+func (l *loader) applyVersions(v *view, values []int64) error {
 	var row uint32
 	var value int64
 	return l.readParts("freshened", planner.FreshenedStatement(v.part.name), func(rows driver.Rows) error {

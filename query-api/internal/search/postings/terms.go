@@ -2,7 +2,7 @@ package postings
 
 import "sync"
 
-// terms is what is known of the terms of a snapshot: which exist near words and by patterns, and how many documents have them.
+// terms caches the terms of a snapshot: which ones match fuzzy words and patterns, and their document frequencies.
 type terms struct {
 	mu     sync.Mutex
 	lists  map[string][]string
@@ -10,10 +10,10 @@ type terms struct {
 	size   int
 }
 
-// maxTermBytes bounds what is kept of the terms of a snapshot.
+// maxTermBytes is the maximum size of the cached terms of a snapshot.
 const maxTermBytes = 8 << 20
 
-// grow makes room for something that takes so many bytes.
+// grow makes room for the given number of bytes.
 func (t *terms) grow(bytes int) {
 	const each = 64
 	if t.size += each + bytes; t.size > maxTermBytes || t.lists == nil {
@@ -21,7 +21,7 @@ func (t *terms) grow(bytes int) {
 	}
 }
 
-// counted is how many documents have a term.
+// counted returns the document frequency of a term, if it is cached.
 func (t *terms) counted(key string) (int64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *terms) counted(key string) (int64, bool) {
 	return n, ok
 }
 
-// absent says that it is known that nobody has a term.
+// absent reports whether a term is known to have no documents.
 func (t *terms) absent(key string) bool {
 	n, ok := t.counted(key)
 	return ok && n == 0
@@ -50,9 +50,9 @@ func (s *Snapshot) HasTerms(key string) bool {
 	return ok
 }
 
-// Terms gives the terms of a key, which find finds when they are not known. Terms that are found while the table's parts
-// change are kept with the snapshot all the same: whoever asks of it again learns that it is not the latest. Who has found them has to
-// look again.
+// Terms returns the terms cached under key, or calls find and caches its result. Terms found while the parts change are
+// cached, too: a caller that uses the snapshot again learns that it is not the latest, and one that has found them has
+// to refresh.
 func (s *Snapshot) Terms(key string, find func() ([]string, error)) ([]string, error) {
 	t := s.terms
 	t.mu.Lock()

@@ -70,8 +70,7 @@ func (c *Coverage) Missing(names []string) []string {
 	var out []string
 	for _, name := range names {
 		if !slices.ContainsFunc(
-			sorted(c.uses),
-			func(u string) bool { return u == name || strings.HasPrefix(u, name+".") },
+			sorted(c.uses), func(u string) bool { return u == name || strings.HasPrefix(u, name+".") },
 		) {
 			out = append(out, name)
 		}

@@ -14,10 +14,10 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn.
-// Where last, nil if there is none, differs by inserts and merges alone, who had a newer version in it has one still,
+// resolveLiveDocs returns the parts with their live documents: the newest version of each profile, unless it is
+// deleted. If last, which may be nil, differs only by inserts and merges, rows that were superseded in it still are,
 // and only new parts are compared.
-func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]*part, error) {
+func (x *Index) resolveLiveDocs(ctx context.Context, active []*part, last *Snapshot) ([]*part, error) {
 	known := make(map[string]*part)
 	if last != nil && !mutated(last.parts, active) {
 		for _, p := range last.parts {
@@ -72,7 +72,7 @@ func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]
 			}
 		}
 	}
-	if err := x.tellApart(ctx, parts, shared); err != nil {
+	if err := x.readSharedIDs(ctx, parts, shared); err != nil {
 		return nil, err
 	}
 	for _, p := range parts {
@@ -87,12 +87,12 @@ func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]
 	return parts, nil
 }
 
-// mutated says that parts may have come about otherwise than by inserts and merges: by a deletion, which may bring an
-// older version back. Of a part that is gone another has the rows then that was not merged of it as it was: a mutation
-// has numbered it, whose number is greater than that of any block that was there (ClickHouse: MergeTreePartInfo).
+// mutated reports whether parts may have changed other than by inserts and merges: by a deletion, which may bring an
+// older version back. A missing part whose rows were not merged unchanged was mutated; the number of a mutation is
+// greater than that of any block that existed (ClickHouse: MergeTreePartInfo).
 func mutated(before, after []*part) bool {
 	// Another table's parts may have the same names.
-	if len(before) > 0 && len(after) > 0 && before[0].folder() != after[0].folder() {
+	if len(before) > 0 && len(after) > 0 && before[0].directory() != after[0].directory() {
 		return true
 	}
 	is, was := make(map[string]bool), make(map[string]bool)
@@ -102,11 +102,11 @@ func mutated(before, after []*part) bool {
 	for _, p := range after {
 		is[p.identity] = true
 	}
-	for _, gone := range before {
-		if is[gone.identity] {
+	for _, old := range before {
+		if is[old.identity] {
 			continue
 		}
-		i := slices.IndexFunc(after, func(p *part) bool { return !was[p.identity] && p.merged(gone) })
+		i := slices.IndexFunc(after, func(p *part) bool { return !was[p.identity] && p.merged(old) })
 		if i < 0 {
 			return true
 		}
@@ -114,7 +114,7 @@ func mutated(before, after []*part) bool {
 	return false
 }
 
-// blocks are the numbers of a part's name: partition_first_last_level, and _mutation where there was one.
+// blocks are the numbers in a part's name: partition_first_last_level, then _mutation if there was one.
 type blocks struct{ first, last, level, mutation uint64 }
 
 func (p *part) blocks() (b blocks, ok bool) {
@@ -131,23 +131,22 @@ func (p *part) blocks() (b blocks, ok bool) {
 	return b, true
 }
 
-// merged says that a part was made of another by merges alone.
+// merged reports whether a part was created from another by merges alone.
 func (p *part) merged(of *part) bool {
 	b, ok := p.blocks()
 	o, also := of.blocks()
-	// Blocks of after a mutation have greater numbers than it, and are merged with what it made.
 	return ok && also && b.first <= o.first && o.last <= b.last && b.level > o.level &&
 		(o.mutation == b.mutation || o.mutation < b.mutation && o.first > b.mutation)
 }
 
-// folder is where the table is.
-func (p *part) folder() string {
+// directory returns where the table is stored.
+func (p *part) directory() string {
 	folder, _, _ := strings.Cut(p.identity, p.name+"/")
 	return folder
 }
 
-// tellApart reads the profile ids of the people who share a hash with others. There are hardly any.
-func (x *Index) tellApart(ctx context.Context, parts []*part, shared map[uint64]bool) error {
+// readSharedIDs reads the profile IDs of people whose hash is not unique. There are hardly any.
+func (x *Index) readSharedIDs(ctx context.Context, parts []*part, shared map[uint64]bool) error {
 	hashes := slices.Sorted(maps.Keys(shared))
 	for _, p := range parts {
 		p.ids = nil
@@ -185,7 +184,7 @@ func (x *Index) tellApart(ctx context.Context, parts []*part, shared map[uint64]
 	return nil
 }
 
-// supersede takes the older versions of those who are in two parts out of those who live, and notes the hashes that
+// supersede removes from the live documents the older versions of people in two parts, and collects the hashes that
 // several people share.
 func supersede(large, small *part, shared map[uint64]bool) {
 	from := 0
@@ -211,7 +210,7 @@ func supersede(large, small *part, shared map[uint64]bool) {
 	}
 }
 
-// gallop is the first place from one on whose hash is not less.
+// gallop returns the first index, from a start, whose hash is not less (galloping search).
 func gallop(hashes []uint64, from int, hash uint64) int {
 	step := 1
 	for from+step < len(hashes) && hashes[from+step] < hash {
@@ -222,7 +221,7 @@ func gallop(hashes []uint64, from int, hash uint64) int {
 	return from + sort.Search(len(rest), func(i int) bool { return rest[i] >= hash })
 }
 
-// missing says that a row was deleted from its part, so that it is no version of anybody.
+// missing reports whether a row was deleted from its part. It is no version then.
 func (p *part) missing(row int) bool {
 	return p.identified.seconds[row] == 0 && p.identified.versions[row] == 0 && p.identified.contents[row] == 0
 }
@@ -242,7 +241,7 @@ func (p *part) kill(row int) {
 	p.alive[row>>6] &^= 1 << (row & 63)
 }
 
-// identify reads what tells the versions of a part's people apart.
+// identify reads what identifies the versions of a part's people.
 func (x *Index) identify(ctx context.Context, p *part) error {
 	ids := &identities{
 		seconds:  make([]uint64, p.size),
