@@ -16,7 +16,7 @@ func Page() string {
 
 ` + "`POST /v1/person/search`" + ` accepts the query DSL of Elasticsearch 8 with its semantics. Unsupported input is an
 error with the path of the problem; only unknown names in ` + "`_source`" + ` are ignored
-([why](decisions/2026-11-23-names-in-source.md)). ` + "`POST /v1/person/search/explain`" + ` returns the parsed query, and
+([why](decisions/0025-unknown-names-in-source.md)). ` + "`POST /v1/person/search/explain`" + ` returns the parsed query, and
 how many stored terms its patterns and fuzzy words expand to.
 
 ## Fields
