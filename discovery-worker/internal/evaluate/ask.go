@@ -19,8 +19,8 @@ type Answer struct {
 	// Identity is the best candidate, or "" if there is none.
 	Identity        string
 	Confidence, Raw float64
-	// Linked means that the answer rests on a link. If Via is set, it is a link of a linked
-	// profile; otherwise Link is its evidence level.
+	// Linked means that the answer is based on a link. If Via is set, it is a link of a linked profile; otherwise Link
+	// is its evidence level.
 	Linked, Via bool
 	Link        string
 	Namesakes   int

@@ -200,8 +200,8 @@ func selfDeclaredAccounts(p *people.Profile) []event.Account {
 	return p.Declared
 }
 
-// maxDeclaredPerPlatform is the maximum of accounts of one platform that a profile can declare. One
-// with more collects links.
+// maxDeclaredPerPlatform is the maximum number of accounts of one platform that a profile can declare. A profile with
+// more collects links.
 const maxDeclaredPerPlatform = 3
 
 // IsLink reports whether a level of FieldLink is a link of any kind.

@@ -14,8 +14,8 @@ import (
 
 func profile(platform, username string, names ...string) *people.Profile {
 	return &people.Profile{
-		Platform: platform, Username: username, Key: identity.NormalizeUsername(username), Identity: platform + username,
-		Names: names, Followers: -1, Person: true,
+		Platform: platform, Username: username, Key: identity.NormalizeUsername(username),
+		Identity: platform + username, Names: names, Followers: -1, Person: true,
 	}
 }
 
@@ -91,7 +91,7 @@ func TestCompare_LinkLevels(t *testing.T) {
 	require.Equal(t, "one", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldOtherAccount))
 }
 
-// The two profiles differ in one field only.
+// The profiles differ in one field only.
 func TestCompare_EachFieldInBothDirections(t *testing.T) {
 	type edit = func(*people.Profile)
 	worksAt := func(employers ...string) edit {

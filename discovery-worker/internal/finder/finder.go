@@ -33,10 +33,10 @@ func New(reader *people.Reader, model *evidence.Model, logger *slog.Logger, now 
 	return &Finder{reader: reader, model: model, logger: logger, now: now}
 }
 
-// maxCandidates is the maximum of profiles compared on each platform.
+// maxCandidates is the maximum number of profiles compared on each platform.
 const maxCandidates = 60
 
-// maxCompetitors is the maximum of competitors on the input's own platform.
+// maxCompetitors is the maximum number of competitors on the input's own platform.
 const maxCompetitors = 30
 
 // minConfidenceToFollow is the minimum confidence of a linked profile whose own links are followed.

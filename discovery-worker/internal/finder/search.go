@@ -274,8 +274,7 @@ func (s *search) transitiveKeys(profiles map[people.Ref]*people.Profile) []peopl
 	return keys
 }
 
-// maxPrefetch is the maximum of linked profiles whose keys are prefetched, though only one may be
-// needed.
+// maxPrefetch is the maximum number of linked profiles whose keys are prefetched, though only one may be needed.
 const maxPrefetch = 2
 
 // rank compares the candidates with a profile.
