@@ -40,19 +40,19 @@ func TestService_DeadLettersErasedPersonWithoutBody(t *testing.T) {
 	}
 	// These bodies name no person; the task lists the identities of their sources. They use another
 	// endpoint, so that no breaker opens.
-	madeOf := func(id string, records ...string) event.WebhookTask {
+	builtFrom := func(id string, records ...string) event.WebhookTask {
 		out := task(id, "org1", r.URL+"/made")
 		out.Body, out.Identities = []byte(`{"custom": {"team": "Harbour"}}`), records
 		return out
 	}
 	c.send(t, about("waits", "ada@example.com"), about("stays", "bob@example.com"),
-		madeOf("made", "codehost-person 7", "network-person p1"),
-		madeOf("made-stays", "codehost-person 1", "network-person 7", "company p1"))
+		builtFrom("made", "codehost-person 7", "network-person p1"),
+		builtFrom("made-stays", "codehost-person 1", "network-person 7", "company p1"))
 	require.Equal(t, event.WebhookPending, c.awaitAttempts(t, "waits", 1)[0].Status)
 	require.Equal(t, event.WebhookPending, c.awaitAttempts(t, "made", 1)[0].Status)
 	erase(t, set, suppress.Email, "ada@example.com")
 	erase(t, set, suppress.ProfileID, "p1")
-	c.send(t, about("comes", "Ada@example.com"), madeOf("made-comes", "network-person p1"))
+	c.send(t, about("comes", "Ada@example.com"), builtFrom("made-comes", "network-person p1"))
 
 	for id, n := range map[string]int{"waits": 2, "made": 2, "comes": 1, "made-comes": 1} {
 		last := c.awaitAttempts(t, id, n)[n-1]

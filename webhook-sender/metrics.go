@@ -9,14 +9,6 @@ import (
 	"muster/webhook-sender/internal/delivery"
 )
 
-// metrics are the metrics of one sender:
-//
-//	muster_webhook_attempts_total{result}     attempts: delivered, or the error class
-//	muster_webhook_attempt_duration_seconds            duration of attempts
-//	muster_webhook_deliveries_deferred_total              deliveries deferred by an open breaker
-//	muster_webhook_deliveries_dead_lettered_total{code}           dead-lettered deliveries
-//	muster_webhook_deliveries_pending                    pending deliveries of the owned partitions
-//	muster_webhook_attempts_in_flight                    attempts in flight
 type metrics struct {
 	attempts         *prometheus.CounterVec
 	delivered        prometheus.Counter // attempts with result "delivered"

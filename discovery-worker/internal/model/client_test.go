@@ -242,11 +242,11 @@ func TestConfig_Validates(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"none":    {},
-		"whole":   {env: map[string]string{"MUSTER_LLM_URL": "http://localhost:11434/v1", "MUSTER_LLM_NAME": "m"}},
+		"none":  {},
+		"whole": {env: map[string]string{"MUSTER_LLM_URL": "http://localhost:11434/v1", "MUSTER_LLM_NAME": "m"}},
 		"no name": {env: map[string]string{"MUSTER_LLM_URL": "http://localhost:11434/v1"},
 			want: "MUSTER_LLM_NAME is empty"},
-		"no URL":  {env: map[string]string{"MUSTER_LLM_NAME": "m"}, want: "MUSTER_LLM_URL is empty"},
+		"no URL": {env: map[string]string{"MUSTER_LLM_NAME": "m"}, want: "MUSTER_LLM_URL is empty"},
 		"no http": {env: map[string]string{"MUSTER_LLM_URL": "localhost:11434", "MUSTER_LLM_NAME": "m"},
 			want: "not an http or https URL"},
 		"password": {env: map[string]string{"MUSTER_LLM_URL": "http://a:b@localhost/v1", "MUSTER_LLM_NAME": "m"},

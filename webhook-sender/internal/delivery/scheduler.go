@@ -326,7 +326,7 @@ func (s *Scheduler) sendOne(e *endpoint, now time.Time, sends *[]Send) sendResul
 	switch {
 	case len(e.queue) == 0:
 		return resultIdle
-	// The delivery was running or waiting for a retry when the endpoint was stopped.
+	// The delivery was running or waiting for a retry when the endpoint stopped.
 	case !e.stoppedAt.IsZero():
 		it := s.takeFirst(e)
 		s.deadLetter(it, CodeStopped, Outcome{At: now, Task: it.task})
