@@ -73,7 +73,7 @@ test-clickhouse: build engine ## the store's suites on a server that they did no
 		export CLICKHOUSE_DSN=http://muster:secret@127.0.0.1:18123; \
 	fi; \
 	MUSTER_TEST_CLICKHOUSE=env $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -short -timeout 20m \
-		-skip '^(TestEngineKilledMidBatch|TestConnection_RecoversFromKilledEngine|TestReadDamage_FindsDamageTheServerEncountered)$$' $(TESTFLAGS) ./platform/clickhouse ./projector/... ./query-api
+		-skip '^(TestProjector_SurvivesKilledEngine|TestConnection_RecoversFromKilledEngine|TestReadDamage_FindsDamageTheServerEncountered)$$' $(TESTFLAGS) ./platform/clickhouse ./projector/... ./query-api
 
 .PHONY: test-docs
 test-docs: engine chromium ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)

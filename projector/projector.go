@@ -32,8 +32,8 @@ func Topics() []string { return project.Topics() }
 const (
 	// defaultLargeAge allows the build of an account with 100,000 rows, which takes seconds, once in its own time.
 	defaultLargeAge = 10 * time.Second
-	// minAwayAfter is longer than a rebalance, during which a consumer is outside its group.
-	minAwayAfter = time.Minute
+	// minOutsideGroup is longer than a rebalance, during which a consumer is outside its group.
+	minOutsideGroup = time.Minute
 )
 
 // Config configures a Projector. Only Kafka is required.
@@ -42,9 +42,9 @@ type Config struct {
 	// LargeAge is the minimum interval between builds of the answer of an account with thousands of rows;
 	// default 10 s.
 	LargeAge time.Duration
-	// AwayAfter is how long a consumer may be outside its group before Check returns an error; default one
+	// MaxOutsideGroup is how long a consumer may be outside its group before Check returns an error; default one
 	// minute or three session timeouts of the group, whichever is longer.
-	AwayAfter time.Duration
+	MaxOutsideGroup time.Duration
 }
 
 // Projector writes the read models. Create it with New and start it with Run.
@@ -76,7 +76,7 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 		return nil, err
 	}
 	cfg.LargeAge = cmp.Or(cfg.LargeAge, defaultLargeAge)
-	cfg.AwayAfter = cmp.Or(cfg.AwayAfter, max(minAwayAfter, 3*cfg.Kafka.Session))
+	cfg.MaxOutsideGroup = cmp.Or(cfg.MaxOutsideGroup, max(minOutsideGroup, 3*cfg.Kafka.Session))
 	p := &Projector{cfg: cfg, deps: deps}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), bus.WithFixedPartition)
 	rejects, err := rejected.NewPublisher(p.writer, deps.Logger, deps.Now, deps.Registerer)
@@ -160,7 +160,7 @@ func (p *Projector) Check(ctx context.Context) error {
 		return errors.New("projector: paused, ClickHouse has failed repeatedly")
 	}
 	for _, c := range p.projections {
-		if away := c.NotInGroupFor(); away > p.cfg.AwayAfter {
+		if away := c.NotInGroupFor(); away > p.cfg.MaxOutsideGroup {
 			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log",
 				c.Name, away.Round(time.Second))
 		}

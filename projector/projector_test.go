@@ -20,10 +20,10 @@ import (
 func TestCheck_FailsWithoutKafkaAssignment(t *testing.T) {
 	h := projectortest.New(t)
 	h.Kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics, so that the consumers cannot join
-	p, err := projector.New(projector.Config{Config: project.Config{Kafka: h.Kafka}, AwayAfter: 50 * time.Millisecond},
-		project.Deps{Conn: h.Conn, Logger: slog.New(slog.DiscardHandler)})
+	cfg := projector.Config{Config: project.Config{Kafka: h.Kafka}, MaxOutsideGroup: 50 * time.Millisecond}
+	p, err := projector.New(cfg, project.Deps{Conn: h.Conn, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	require.NoError(t, p.Check(t.Context()), "it has not begun")
+	require.NoError(t, p.Check(t.Context()), "before Run")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -31,9 +31,10 @@ func TestCheck_FailsWithoutKafkaAssignment(t *testing.T) {
 	projectortest.Eventually(t, func(ctx context.Context) bool {
 		err := p.Check(ctx)
 		return err != nil && strings.Contains(err.Error(), "consumer group")
-	}, "it says that it is ready")
+	}, "ready without an assignment")
 	h.EnsureTopics()
-	projectortest.Eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "it does not get ready")
+	ready := func(ctx context.Context) bool { return p.Check(ctx) == nil }
+	projectortest.Eventually(t, ready, "not ready after the topics exist")
 }
 
 func TestNew_RejectsInvalidConfiguration(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Erased data is deleted on every node, including shadow and retired tables, and from their files.
-func TestEraserOnACluster(t *testing.T) {
+func TestEraser_DeletesOnEveryNode(t *testing.T) {
 	s, nodes := projectortest.OpenCluster(t)
 	h := projectortest.Over(t, s)
 	projectortest.InsertAll(t, h, "before", projectortest.People("Ghost"))
@@ -41,6 +41,6 @@ func TestEraserOnACluster(t *testing.T) {
 		people += node.Count("SELECT count() FROM codehost_people_local")
 		repos += node.Count("SELECT count() FROM codehost_repos_local")
 	}
-	require.EqualValues(t, 20, people, "who was not erased stays")
+	require.EqualValues(t, 20, people, "other people are unaffected")
 	require.EqualValues(t, 20, repos)
 }

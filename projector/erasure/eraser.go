@@ -66,7 +66,7 @@ type Eraser struct {
 	dirtySince       time.Time                  // since when deleted rows wait for the rewrite; zero if none do
 	removalCount     uint64                     // the set's removal count when derived entries were last unsuppressed
 	sweepDuration    time.Duration              // duration of the last sweep, 0 without one
-	removed          map[string]int64           // deletions of the last sweep with matches, by place
+	removed          map[string]int64           // deletions of the last sweep with matches, by table
 	rewriting        *pendingRewrite            // nil unless replaced parts are waited for
 	liveSignature    string                     // signature of the tables that were last swept
 	answersToRebuild map[int64]bool             // accounts whose answers must be rebuilt
@@ -85,7 +85,7 @@ type pendingErasure struct {
 	at         time.Time
 	suppressed bool
 	urgent     bool
-	// waits are the hashes whose entries are not in force yet: a request is logged before its entries are
+	// waitingFor has the hashes whose entries are not in force yet: a request is logged before its entries are
 	// published. The request is not handled until they are.
 	waitingFor  []suppress.Hash
 	requestedAt string

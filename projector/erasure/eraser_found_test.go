@@ -58,13 +58,17 @@ func TestEraser_FindsAddressesInUnknownFields(t *testing.T) {
 	set := projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")
 	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
 		record.KindCodehostPerson: {
-			`{"user_id":1,"codehost_username":"a","email":"Ada@example.com","emails":["b@example.com"],"last_updated":"2026"}`,
-			`{"user_id":2,"codehost_username":"b","emails":["b@example.com"],"personal_email":"c@example.com","bio":"gmail","last_updated":"2026"}`,
+			`{"user_id":1,"codehost_username":"a","email":"Ada@example.com","emails":["b@example.com"],` +
+				`"last_updated":"2026"}`,
+			`{"user_id":2,"codehost_username":"b","emails":["b@example.com"],"personal_email":"c@example.com",` +
+				`"bio":"gmail","last_updated":"2026"}`,
 		},
 		record.KindNetworkPerson: {
 			`{"profile_id":"p1","username":"a","work_email":"ada@example.com","last_updated":"2026"}`,
-			`{"profile_id":"p2","username":"b","contact":{"emails":[{"value":"ada@example.com"}]},"last_updated":"2026"}`,
-			`{"profile_id":"p3","username":"c","emails":["b@example.com"],"work_email":"d@example.com","last_updated":"2026"}`,
+			`{"profile_id":"p2","username":"b","contact":{"emails":[{"value":"ada@example.com"}]},` +
+				`"last_updated":"2026"}`,
+			`{"profile_id":"p3","username":"c","emails":["b@example.com"],"work_email":"d@example.com",` +
+				`"last_updated":"2026"}`,
 		},
 	})
 	startEraser(t, h, set).await(t, event.ErasureSuppressed)
@@ -78,7 +82,8 @@ func TestEraser_FindsContextProfilesByRecord(t *testing.T) {
 	set := projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")
 	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
 		record.KindNetworkPerson: {
-			`{"profile_id":"p3","username":"ada","full_name":"Ada Lovelace","emails":["ada@example.com"],"last_updated":"2026"}`,
+			`{"profile_id":"p3","username":"ada","full_name":"Ada Lovelace","emails":["ada@example.com"],` +
+				`"last_updated":"2026"}`,
 		},
 	})
 	var contexts readmodel.ContextBatch
@@ -121,7 +126,8 @@ func TestEraser_DeletesMutuallyLinkedAccounts(t *testing.T) {
 	}
 	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
 		record.KindNetworkPerson: {
-			`{"profile_id":"p1","username":"ada","emails":["ada@example.com"],"codehost_username":"adahub","last_updated":"2026"}`,
+			`{"profile_id":"p1","username":"ada","emails":["ada@example.com"],"codehost_username":"adahub",` +
+				`"last_updated":"2026"}`,
 		},
 		record.KindCodehostPerson: {
 			`{"user_id":7,"codehost_username":"adahub","network_username":"ada","last_updated":"2026"}`,

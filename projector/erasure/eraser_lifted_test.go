@@ -72,7 +72,7 @@ func TestEraser_KeepsPersonWithdrawnDuringSweep(t *testing.T) {
 			select {
 			case <-g.reached:
 			case <-time.After(5 * time.Minute):
-				t.Fatal("the sweep does not come so far")
+				t.Fatal("the sweep did not reach the query")
 			}
 			apply("ghost", true)
 			projectortest.InsertAll(

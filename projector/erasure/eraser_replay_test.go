@@ -69,6 +69,6 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 	projectortest.Eventually(t, func(context.Context) bool {
 		return h.Count("SELECT count() FROM codehost_people WHERE user_id = 42") == 0 &&
 			h.Count("SELECT count() FROM lookups WHERE target = '42'") == 0
-	}, "the erased person is in the tables that the replay made")
-	require.EqualValues(t, 1, h.Count("SELECT count() FROM codehost_people__old_late"), "who was not erased stays")
+	}, "the erased person is in the tables of the replay")
+	require.EqualValues(t, 1, h.Count("SELECT count() FROM codehost_people__old_late"), "other people are unaffected")
 }

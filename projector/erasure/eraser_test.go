@@ -207,7 +207,8 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 			`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100","last_updated":"2026"}`,
 			`{"profile_id":"p2","username":"listed","phones":["+84(90)123 4567"],"last_updated":"2026"}`,
 			`{"profile_id":"p3","username":"ada","emails":["Ada@Example.com"],"last_updated":"2026"}`,
-			`{"profile_id":"p4","username":"alive","emails":["bob@example.com"],"phone":"(415) 555-0199","last_updated":"2026"}`,
+			`{"profile_id":"p4","username":"alive","emails":["bob@example.com"],"phone":"(415) 555-0199",` +
+				`"last_updated":"2026"}`,
 		},
 		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"bob","last_updated":"2026"}`},
 		record.KindCodehostCommit: {
@@ -226,7 +227,7 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 	}
 	require.NoError(t, readmodel.InsertContexts(t.Context(), h.Conn, "c", &contexts))
 	var attempts readmodel.WebhookBatch
-	for id, answer := range map[string]string{"hers": "no such person: ada@example.com", "his": "no such person"} {
+	for id, answer := range map[string]string{"hers": "unknown person: ada@example.com", "his": "no such person"} {
 		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now,
 			CreatedAt: now, Response: answer}, readmodel.Position{Topic: event.TopicWebhook})
 	}
@@ -249,7 +250,8 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 		"SELECT count() FROM webhook_attempts":                                                  2,
 		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
 		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,
-		"SELECT count() FROM lookups WHERE target = 'p4'":                                       s.Count("SELECT count() FROM lookups WHERE target_kind = 'network-person' AND value IN ('alive', 'bob@example.com')"),
+		"SELECT count() FROM lookups WHERE target = 'p4'": s.Count("SELECT count() FROM lookups WHERE " +
+			"target_kind = 'network-person' AND value IN ('alive', 'bob@example.com')"),
 	} {
 		require.Equal(t, want, s.Count(query), query)
 	}

@@ -41,7 +41,7 @@ func TestFindLayout_RejectsInconsistentTables(t *testing.T) {
 
 // A node that joins later, or lost its disk, gets the current tables of the others, including shadow and
 // retired ones, and nothing else.
-func TestMigrateCompletesANode(t *testing.T) {
+func TestMigrate_CreatesMissingTablesOfANode(t *testing.T) {
 	s, nodes := projectortest.OpenCluster(t)
 	h := projectortest.Over(t, s)
 	projectortest.InsertAll(t, h, "before", projectortest.People("alive"))

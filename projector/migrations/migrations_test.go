@@ -27,7 +27,7 @@ func golden(t *testing.T, path, got string) {
 	require.Equal(t, string(want), got)
 }
 
-func TestMigrationsGolden(t *testing.T) {
+func TestMigrations_EqualGoldenFiles(t *testing.T) {
 	for name, layout := range map[string]readmodel.Layout{"single": {}, "cluster": {Cluster: "muster"}} {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := migrations.All(layout)

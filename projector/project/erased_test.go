@@ -77,8 +77,8 @@ func TestProjector_OmitsErasedRecordWithOtherKey(t *testing.T) {
 	}))
 	require.Contains(t, last, "x")
 	require.Nil(t, last["x"].Value, "a tombstone")
-	require.NotNil(t, last["77"].Value, "the key is that of another account, whose newest record may stand before")
-	require.Len(t, last, 2, "nothing is under no key")
+	require.NotNil(t, last["77"].Value, "the key is another account's, whose newest record a tombstone would remove")
+	require.Len(t, last, 2, "an empty key identifies nothing")
 	entries := 0
 	require.NoError(t, bus.Scan(t.Context(), h.Kafka, []string{event.TopicErasure}, func(kafka.Message) error {
 		entries++

@@ -116,7 +116,7 @@ func TestWebhookAttempts_RepeatedReportsReplaceRows(t *testing.T) {
 	pending, err := readmodel.WebhookDeliveries(t.Context(), s.Conn,
 		readmodel.WebhookFilter{Status: event.WebhookPending, Limit: 10})
 	require.NoError(t, err)
-	require.Empty(t, pending, "its last attempt delivered it")
+	require.Empty(t, pending, "delivered by the last attempt")
 	history, err := readmodel.WebhookAttempts(t.Context(), s.Conn, readmodel.WebhookFilter{Delivery: "d1", Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []event.WebhookAttempt{a, b}, history)

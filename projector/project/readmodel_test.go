@@ -43,7 +43,8 @@ func TestReadModel_NewestVersionWinsInAnyOrder(t *testing.T) {
 		require.Equal(t, int64(versions[2].Version), rows[0].Version)
 		require.JSONEq(
 			t,
-			`{"profile_id":"p","network_username":"newest","network_url":"https://x.example/p","profile":{"headline":"H"}}`,
+			`{"profile_id":"p","network_username":"newest","network_url":"https://x.example/p",`+
+				`"profile":{"headline":"H"}}`,
 			projectortest.Members(rows[0], readmodel.ShapeEnrich),
 		)
 		require.JSONEq(t, `{"profile_id":"p","username":"newest","headline":"H","url":"https://x.example/p"}`,
@@ -124,7 +125,7 @@ func TestReadModel_OrderIsVersionRevisionDeletionHash(t *testing.T) {
 	}
 }
 
-func TestLookups(t *testing.T) {
+func TestLookups_ResolveRenamesAndLinks(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	s.Insert(
 		"1",
@@ -142,7 +143,8 @@ func TestLookups(t *testing.T) {
 		projectortest.Decode(
 			t,
 			record.KindAccountLink,
-			`{"a":{"platform":"network","username":"Bob"},"b":{"platform":"codehost","username":"BobHub"},"source":"s","observed_at":"2025","confidence":0.25}`,
+			`{"a":{"platform":"network","username":"Bob"},"b":{"platform":"codehost","username":"BobHub"},`+
+				`"source":"s","observed_at":"2025","confidence":0.25}`,
 		),
 	)
 	s.Insert("2", // Ann was renamed, and Bob took her old username.
@@ -188,19 +190,22 @@ func TestLookups(t *testing.T) {
 	s.Insert("3", projectortest.Decode(
 		t,
 		record.KindAccountLink,
-		`{"a":{"platform":"codehost","username":"bobhub"},"b":{"platform":"network","username":"bob"},"source":"s","observed_at":"2026","deleted":true}`,
+		`{"a":{"platform":"codehost","username":"bobhub"},"b":{"platform":"network","username":"bob"},"source":"s",`+
+			`"observed_at":"2026","deleted":true}`,
 	))
 	require.Empty(t, targets(readmodel.LookupLinkNetwork, "bob"))
 	require.Empty(t, targets(readmodel.LookupLinkCodehost, "bobhub"))
 }
 
-func TestCodehostPeople(t *testing.T) {
+func TestCodehostPeople_RoundTripAllFields(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	s.Insert("1",
 		projectortest.Decode(
 			t,
 			record.KindCodehostPerson,
-			`{"user_id":7,"last_updated":"2025-02","codehost_username":"Ann","bio":"a@x.example","emails":["E@x.example"],"network_username":"Ann-1","microblog_username":"am","social_accounts":["https://network.example/in/ann-2"]}`,
+			`{"user_id":7,"last_updated":"2025-02","codehost_username":"Ann","bio":"a@x.example",`+
+				`"emails":["E@x.example"],"network_username":"Ann-1","microblog_username":"am",`+
+				`"social_accounts":["https://network.example/in/ann-2"]}`,
 		),
 		projectortest.Decode(t, record.KindCodehostPerson, `{"user_id":8,"last_updated":"2025","deleted":true}`),
 	)
@@ -219,7 +224,8 @@ func TestCodehostPeople(t *testing.T) {
 	require.Zero(t, row.FieldMask()&blog)
 	require.JSONEq(
 		t,
-		`{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]","derived":["url"]}`,
+		`{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]",`+
+			`"derived":["url"]}`,
 		projectortest.Account(row, readmodel.ShapeAddon),
 	)
 	require.JSONEq(
@@ -248,7 +254,7 @@ func TestInsert_DeduplicatesByToken(t *testing.T) {
 	require.EqualValues(t, 1, s.Count("SELECT count() FROM network_people FINAL"))
 }
 
-func TestCounts(t *testing.T) {
+func TestCounts_ExcludeDeletedRows(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	s.Insert(
 		"1",
@@ -284,14 +290,16 @@ func TestInsert_RoundTripsRowsOfAllTables(t *testing.T) {
 		projectortest.Decode(
 			t,
 			record.KindMicroblogPerson,
-			`{"user_id":"m1","last_updated":"2025","username":"Ann","name":"A","bio":"B","location":"L","website":"W","avatar_url":"V","followers":3,"created_at":"2011","account_type":"personal"}`,
+			`{"user_id":"m1","last_updated":"2025","username":"Ann","name":"A","bio":"B","location":"L",`+
+				`"website":"W","avatar_url":"V","followers":3,"created_at":"2011","account_type":"personal"}`,
 		),
 		projectortest.Decode(t, record.KindMicroblogPerson, `{"user_id":"m2","last_updated":"2025","deleted":true}`),
 	)
 	var text string
 	require.NoError(t, s.Conn.QueryRow(
 		t.Context(),
-		`SELECT concat(user_id, username, username_key, name, bio, location, website, avatar_url, toString(followers), ifNull(toString(following), '-'), created_at, account_type)
+		`SELECT concat(user_id, username, username_key, name, bio, location, website, avatar_url,
+			toString(followers), ifNull(toString(following), '-'), created_at, account_type)
 		FROM microblog_people FINAL WHERE NOT deleted AND user_hash = `+fmt.Sprint(
 			readmodel.MicroblogHash("m1"),
 		),

@@ -65,7 +65,8 @@ func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 	h.Start(nil)
 	h.Publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
 		Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
-		"repos":[{"id":1,"updated_at":"2024"},{"id":2},{"id":3,"updated_at":"2023"}],"repos_complete":true,"commits":[{"sha":"a","author_date":"2024"}]}`)})
+		"repos":[{"id":1,"updated_at":"2024"},{"id":2},{"id":3,"updated_at":"2023"}],"repos_complete":true,
+		"commits":[{"sha":"a","author_date":"2024"}]}`)})
 	h.CaughtUp()
 	row := h.Answers(7)[0]
 	require.Equal(t, "1 3", projectortest.IDs(h.Entries("repos", readmodel.ShapeWebset, row)))
@@ -77,7 +78,8 @@ func TestProjector_SplitsEmbeddedLists(t *testing.T) {
 	// A later complete list deletes the entries that it lacks.
 	h.Publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"),
 		Value: []byte(
-			`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],` +
+				`"repos_complete":true}`,
 		)})
 	h.CaughtUp()
 	require.Equal(t, "3", projectortest.IDs(h.Entries("repos", readmodel.ShapeWebset, h.Answers(7)[0])))
@@ -99,12 +101,14 @@ func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
 		revised(projectortest.Decode(
 			t,
 			record.KindCodehostPerson,
-			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024",`+
+				`"name":"new"}]}`,
 		), "7"),
 		projectortest.Message(projectortest.Decode(
 			t,
 			record.KindCodehostPerson,
-			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`,
+			`{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024",`+
+				`"name":"old"}]}`,
 		)),
 	)
 	h.CaughtUp()
@@ -163,7 +167,8 @@ func TestProjector_RejectsInvalidMessages(t *testing.T) {
 		names[f.GetName()] = true
 	}
 	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total",
-		"muster_projector_insert_duration_seconds", "muster_projector_render_duration_seconds", "muster_consumer_lag_records",
+		"muster_projector_insert_duration_seconds", "muster_projector_render_duration_seconds",
+		"muster_consumer_lag_records",
 		"muster_consumer_batch_records"} {
 		require.True(t, names[name], name)
 	}
@@ -189,7 +194,7 @@ func TestProjector_RetriesUntilMissingTableExists(t *testing.T) {
 }
 
 // The engine is killed repeatedly while batches are inserted.
-func TestEngineKilledMidBatch(t *testing.T) {
+func TestProjector_SurvivesKilledEngine(t *testing.T) {
 	h := projectortest.New(t)
 	all, want := projectortest.History(t, 7, 150, 8)
 	registry := prometheus.NewRegistry()
@@ -218,7 +223,7 @@ func TestEngineKilledMidBatch(t *testing.T) {
 		enginetest.Kill(t)
 	}
 	<-published
-	projectortest.Eventually(t, met, "no batch met a dead engine")
+	projectortest.Eventually(t, met, "no batch ran while the engine was down")
 	// Once, the projector stops in between and another takes over.
 	stop()
 	h.Start(nil)
@@ -326,7 +331,7 @@ func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 	h.Publish(kafka.Message{Topic: topic, Key: key,
 		Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
 	h.CaughtUp()
-	require.True(t, h.NetworkPeople("p_kept")[0].Deleted, "a record with deleted withdraws it")
+	require.True(t, h.NetworkPeople("p_kept")[0].Deleted, "a record with deleted set deletes the row")
 }
 
 // The other records of its batch are projected.

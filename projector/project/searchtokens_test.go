@@ -11,8 +11,8 @@ import (
 	"muster/schemas/record"
 )
 
-// The client derives the columns as ClickHouse would from the tokens.
-func TestSearchDerived(t *testing.T) {
+// Compares with ClickHouse expressions over the tokens.
+func TestSearchPeople_DerivedColumnsEqualClickHouse(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	recs := projectortest.WorldPeople(t)
 	s.Insert("world", recs...)
@@ -25,7 +25,8 @@ func TestSearchDerived(t *testing.T) {
 			t,
 			"signs",
 			"2025",
-			`"username":"signs","headline":"...","experience":[{"title":"!!"},{"title":"?"},{"company":{"name":"x"}},{"title":"a"}]`,
+			`"username":"signs","headline":"...","experience":[{"title":"!!"},{"title":"?"},`+
+				`{"company":{"name":"x"}},{"title":"a"}]`,
 		),
 		projectortest.Person(t, "many", "2025", `"username":"many","headline":"`+long+`","experience":[{"title":"`+long+
 			`"},{"title":"Two two TWO"},{"title":"seventeen"},{"company":{"name":"two"}}]`),
@@ -120,7 +121,7 @@ func TestSearchPeople_HasTextIndexes(t *testing.T) {
 				") DESC LIMIT 1"))
 			require.Equal(t, uint64(1), s.Count("SELECT count() FROM search_people WHERE profile_hash = 1 AND "+
 				"profile_id = '"+f.Path+"' AND "+f.Times()+" != [] AND arraySort("+f.Times()+") = arraySort("+bits+")"),
-				"made by the table for who does not send it")
+				"computed by the table if it is not sent")
 		}
 	}
 	require.ElementsMatch(t, want, names)

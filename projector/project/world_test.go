@@ -166,8 +166,7 @@ func requireEntries(t *testing.T, s *projectortest.Store, want map[record.Kind]m
 	require.Equal(t, len(visible), seen)
 }
 
-// requireNoMail checks that no address of any record is in what the network webset returns without its
-// add-on.
+// requireNoMail checks that the network webset contains no address of any record without its add-on.
 func requireNoMail(t *testing.T, s *projectortest.Store, want map[record.Kind]map[string]*record.Record) {
 	addresses := map[string]bool{}
 	add := func(list ...string) {

@@ -37,7 +37,8 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	projectortest.Eventually(t, func(ctx context.Context) bool { return p.Check(ctx) != nil }, "it is not ready")
+	projectortest.Eventually(t, func(ctx context.Context) bool { return p.Check(ctx) != nil },
+		"not ready without answers")
 	require.ErrorContains(t, p.Check(t.Context()), "muster replay answers")
 
 	var news atomic.Int64

@@ -16,7 +16,7 @@ import (
 )
 
 // A replay finds the cluster by itself, and leaves nothing on the nodes after it was aborted or completed.
-func TestReplayOnACluster(t *testing.T) {
+func TestReplay_RunsOnACluster(t *testing.T) {
 	s, nodes := projectortest.OpenCluster(t)
 	h := projectortest.Over(t, s)
 	for kind, raws := range projectortest.People("alive") {

@@ -43,7 +43,7 @@ func TestModels_CoverAllTables(t *testing.T) {
 }
 
 // The replay corrects the live tables and keeps rows that only they have.
-func TestReplay(t *testing.T) {
+func TestReplay_CorrectsLiveTables(t *testing.T) {
 	h := projectortest.New(t)
 	recs := projectortest.WorldRecords(t, 60, 5)
 	h.Start(nil)
@@ -127,7 +127,7 @@ func TestReplay(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, dropped, len(readmodel.Tables())+2)
 	require.EqualValues(t, parts/1000, h.Count("SELECT sum(total_rows) FROM system.tables WHERE database = "+
-		"currentDatabase()")/1000, "nothing is left beside the tables")
+		"currentDatabase()")/1000, "only the tables remain")
 	require.Zero(t, h.Count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE "+
 		"'%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
 	require.EqualValues(t, 1, h.Count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE "+
@@ -303,7 +303,7 @@ func TestReplay_ResumesAfterInterruption(t *testing.T) {
 		}
 		h.PublishRecords(projectortest.Person(t, "p_"+report.ID, "2025", `"username":"ann"`))
 		h.CaughtUp()
-		require.Len(t, h.NetworkPeople("p_"+report.ID), 1, "the projector writes on")
+		require.Len(t, h.NetworkPeople("p_"+report.ID), 1, "the projector continues")
 		for _, table := range []string{"network_people", "search_people", "lookups"} {
 			before[table] = h.Content(table)
 		}
@@ -439,7 +439,7 @@ func TestReplay_KeepsVersionsWhileRecordsArrive(t *testing.T) {
 			}
 			for _, r := range rows {
 				if r.Version < seen[r.ProfileID] {
-					t.Errorf("read %d: %s went back", reads, r.ProfileID)
+					t.Errorf("read %d: %s has an older version", reads, r.ProfileID)
 				}
 				seen[r.ProfileID] = r.Version
 			}

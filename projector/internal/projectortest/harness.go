@@ -61,7 +61,7 @@ func (h *Harness) EnsureTopics() {
 	require.NoError(h.T, bus.EnsureTopics(h.T.Context(), h.Kafka, topics))
 }
 
-// Start runs a projector and returns what stops it and waits for it.
+// Start runs a projector and returns a function that stops it.
 func (h *Harness) Start(change func(*projector.Config, *project.Deps)) (stop func()) {
 	h.T.Helper()
 	cfg := projector.Config{Config: project.Config{
@@ -122,10 +122,10 @@ func (h *Harness) PublishRecords(recs ...*record.Record) {
 func (h *Harness) CaughtUp() {
 	h.T.Helper()
 	var missing atomic.Value
-	missing.Store("the lag was never told")
+	missing.Store("the lag was never read")
 	defer func() {
 		if h.T.Failed() {
-			h.T.Logf("what is missing: %s", missing.Load())
+			h.T.Logf("last lag or error: %s", missing.Load())
 		}
 	}()
 	Eventually(h.T, func(ctx context.Context) bool {
@@ -150,7 +150,7 @@ func (h *Harness) CaughtUp() {
 	}, "projector did not catch up")
 }
 
-// RejectedRecords reads the topic of rejected records whole.
+// RejectedRecords reads all rejected records.
 func (h *Harness) RejectedRecords() []event.Rejected {
 	h.T.Helper()
 	var out []event.Rejected

@@ -145,7 +145,7 @@ func IDs(entries []string) string {
 	return strings.Join(out, " ")
 }
 
-// Pair returns the version bump of a record, as published by ingest.
+// Pair returns the message with the version bump of a record, as published by ingest.
 func Pair(tb testing.TB, rec *record.Record) kafka.Message {
 	tb.Helper()
 	s := event.NewVersionBump(rec)
