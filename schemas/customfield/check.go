@@ -34,7 +34,7 @@ func (t *Type) kind(value jsontext.Value) error {
 	case Number:
 		ok = k == '0' && finite(value)
 	case Integer:
-		ok = k == '0' && whole(value)
+		ok = k == '0' && isWhole(value)
 	case Boolean:
 		ok = k == 't' || k == 'f'
 	case Array:
@@ -104,8 +104,8 @@ func finite(value jsontext.Value) bool {
 	return json.Unmarshal(value, &f) == nil && !math.IsInf(f, 0)
 }
 
-// whole reports whether a number has no fraction, however it is written.
-func whole(value jsontext.Value) bool {
+// isWhole reports whether a number has no fraction, however it is written.
+func isWhole(value jsontext.Value) bool {
 	var f float64
 	return json.Unmarshal(value, &f) == nil && f == math.Trunc(f)
 }

@@ -56,8 +56,8 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	full, derived := r.deriver.CodehostPerson(given)
 	p := &full
 	usernameKey := identity.NormalizeUsername(p.CodehostUsername)
-	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail),
-		p.AdditionalEmails}
+	addresses := [][]string{p.Emails, optional(unknownEmail(p.Unknown)), optional(p.PersonalEmail),
+		optional(p.SchoolEmail), p.AdditionalEmails}
 	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
 	network := b.copyList(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
@@ -120,40 +120,40 @@ func (r *Renderer) appendAccountLists(
 }
 
 func codehostPresent(p *record.CodehostPerson) fieldMask {
-	seen := fieldMask(hostUserID | hostCodehostUsername | hostLastUpdated)
-	seen.str(hostType, p.Type)
-	seen.str(hostFirstName, p.FirstName)
-	seen.str(hostLastName, p.LastName)
-	seen.str(hostFullName, p.FullName)
-	seen.is(hostPersonalEmail, p.PersonalEmail != "" || unknownEmail(p.Unknown) != "" || anyString(p.Emails))
-	seen.str(hostSchoolEmail, p.SchoolEmail)
-	seen.is(hostAdditionalEmails, anyString(p.AdditionalEmails))
-	seen.is(hostEmails, anyString(p.Emails))
-	seen.str(hostAvatarURL, p.AvatarURL)
-	seen.str(hostURL, p.URL)
-	seen.str(hostBio, p.Bio)
-	seen.str(hostBlog, p.Blog)
-	seen.str(hostPersonalWebsite, p.PersonalWebsite)
-	seen.str(hostLocation, p.Location)
-	seen.is(hostLocationCanonical, !isEmptyCanonical(p.LocationCanon))
-	seen.str(hostCompany, p.Company)
-	seen.is(hostHireable, p.Hireable != nil)
-	seen.int(hostFollowers, p.Followers)
-	seen.int(hostFollowing, p.Following)
-	seen.int(hostPublicRepos, p.PublicRepos)
-	seen.int(hostPublicGists, p.PublicGists)
-	seen.str(hostCreatedAt, string(p.CreatedAt))
-	seen.str(hostUpdatedAt, string(p.UpdatedAt))
-	seen.is(hostRepoLanguages, anyString(p.RepoLanguages))
-	seen.int(hostCommitCount, p.CommitCount)
-	seen.is(hostSocialAccounts, anyString(p.SocialAccounts))
-	seen.str(hostNetworkUsername, p.NetworkUsername)
-	seen.str(hostMicroblogUsername, p.MicroblogUsername)
-	seen.is(hostStarredRepos, anyValue(p.StarredRepos))
-	seen.is(hostIssues, anyValue(p.Issues))
-	seen.is(hostFollowerAccounts, anyValue(p.FollowerAccounts))
-	seen.is(hostFollowedAccounts, anyValue(p.FollowedAccounts))
-	return seen
+	mask := fieldMask(hostUserID | hostCodehostUsername | hostLastUpdated)
+	mask.setString(hostType, p.Type)
+	mask.setString(hostFirstName, p.FirstName)
+	mask.setString(hostLastName, p.LastName)
+	mask.setString(hostFullName, p.FullName)
+	mask.setIf(hostPersonalEmail, p.PersonalEmail != "" || unknownEmail(p.Unknown) != "" || anyString(p.Emails))
+	mask.setString(hostSchoolEmail, p.SchoolEmail)
+	mask.setIf(hostAdditionalEmails, anyString(p.AdditionalEmails))
+	mask.setIf(hostEmails, anyString(p.Emails))
+	mask.setString(hostAvatarURL, p.AvatarURL)
+	mask.setString(hostURL, p.URL)
+	mask.setString(hostBio, p.Bio)
+	mask.setString(hostBlog, p.Blog)
+	mask.setString(hostPersonalWebsite, p.PersonalWebsite)
+	mask.setString(hostLocation, p.Location)
+	mask.setIf(hostLocationCanonical, !isEmptyCanonical(p.LocationCanon))
+	mask.setString(hostCompany, p.Company)
+	mask.setIf(hostHireable, p.Hireable != nil)
+	mask.setInt(hostFollowers, p.Followers)
+	mask.setInt(hostFollowing, p.Following)
+	mask.setInt(hostPublicRepos, p.PublicRepos)
+	mask.setInt(hostPublicGists, p.PublicGists)
+	mask.setString(hostCreatedAt, string(p.CreatedAt))
+	mask.setString(hostUpdatedAt, string(p.UpdatedAt))
+	mask.setIf(hostRepoLanguages, anyString(p.RepoLanguages))
+	mask.setInt(hostCommitCount, p.CommitCount)
+	mask.setIf(hostSocialAccounts, anyString(p.SocialAccounts))
+	mask.setString(hostNetworkUsername, p.NetworkUsername)
+	mask.setString(hostMicroblogUsername, p.MicroblogUsername)
+	mask.setIf(hostStarredRepos, anyValue(p.StarredRepos))
+	mask.setIf(hostIssues, anyValue(p.Issues))
+	mask.setIf(hostFollowerAccounts, anyValue(p.FollowerAccounts))
+	mask.setIf(hostFollowedAccounts, anyValue(p.FollowedAccounts))
+	return mask
 }
 
 func anyValue(list []jsontext.Value) bool {
@@ -226,9 +226,9 @@ func names(p *record.CodehostPerson) []string {
 			parts = append(parts, s)
 		}
 	}
-	out := one(p.FullName)
+	out := optional(p.FullName)
 	if joined := strings.Join(parts, " "); joined != p.FullName {
-		out = append(out, one(joined)...)
+		out = append(out, optional(joined)...)
 	}
 	seen := make(map[string]bool, len(p.Names))
 	for _, s := range p.Names {

@@ -172,17 +172,17 @@ func (f *fields) flag() bool { return f.text() == "1" }
 
 func (f *fields) signed() int64 {
 	n, err := strconv.ParseInt(f.text(), 10, 64)
-	f.keep(err)
+	f.setErr(err)
 	return n
 }
 
 func (f *fields) unsigned() uint64 {
 	n, err := strconv.ParseUint(f.text(), 10, 64)
-	f.keep(err)
+	f.setErr(err)
 	return n
 }
 
-func (f *fields) keep(err error) {
+func (f *fields) setErr(err error) {
 	if err != nil && f.err == nil {
 		f.err = fmt.Errorf("content column has an invalid field: %w", err)
 	}

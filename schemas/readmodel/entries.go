@@ -92,7 +92,7 @@ func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.Codeho
 	}
 	content := appendField(r.content[:0], identity.NormalizeUsername(p.AuthorLogin))
 	content = appendField(appendField(appendField(content, p.AuthorName), address), p.AuthorEmail)
-	r.w.own.set(one(p.AuthorEmail))
+	r.w.own.set(optional(p.AuthorEmail))
 	content = r.appendEntry(content, ShapeEnrich|ShapeWebset, func() { r.commit(p) })
 	t.content.add(content)
 	r.content = content

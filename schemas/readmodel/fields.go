@@ -133,20 +133,20 @@ func maskOf(fields []string, name string) (uint64, bool) {
 // fieldMask is a bit set of non-empty fields.
 type fieldMask uint64
 
-func (p *fieldMask) str(bit uint64, value string) {
+func (p *fieldMask) setString(bit uint64, value string) {
 	if value != "" {
 		*p |= fieldMask(bit)
 	}
 }
 
-func (p *fieldMask) int(bit uint64, value *int64) {
+func (p *fieldMask) setInt(bit uint64, value *int64) {
 	if value != nil {
 		*p |= fieldMask(bit)
 	}
 }
 
-func (p *fieldMask) is(bit uint64, there bool) {
-	if there {
+func (p *fieldMask) setIf(bit uint64, present bool) {
+	if present {
 		*p |= fieldMask(bit)
 	}
 }

@@ -61,7 +61,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	full, derived := r.deriver.NetworkPerson(given)
 	p := &full
 	usernameKey := identity.NormalizeUsername(p.Username)
-	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail)}
+	addresses := [][]string{p.Emails, optional(unknownEmail(p.Unknown)), optional(p.PersonalEmail)}
 	emails := b.copyList(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
 	codehost := b.copyList(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
@@ -165,29 +165,29 @@ func personalEmail(p *record.NetworkPerson) string {
 }
 
 func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education, certifications int) fieldMask {
-	seen := fieldMask(netProfileID | netUsername | netLastUpdated)
-	seen.str(netFirstName, p.FirstName)
-	seen.str(netMiddleName, p.MiddleName)
-	seen.str(netLastName, p.LastName)
-	seen.str(netFullName, p.FullName)
-	seen.str(netURL, p.URL)
-	seen.str(netPhoto, p.Photo)
-	seen.str(netHeadline, p.Headline)
-	seen.str(netSummary, p.Summary)
-	seen.is(netLocation, !isEmptyLocation(p.Location))
-	seen.int(netConnections, p.Connections)
-	seen.int(netFollowers, p.Followers)
-	seen.int(netFollowing, p.Following)
-	seen.is(netCurrentPosition, p.CurrentPosition != nil && !isEmptyPosition(p.CurrentPosition))
-	seen.is(netExperience, experience > 0)
-	seen.is(netEducation, education > 0)
-	seen.is(netCertifications, certifications > 0)
-	seen.is(netLanguages, anyLanguage(p.Languages))
-	seen.is(netSkills, anySkill(p.Skills))
-	seen.str(netCodehostUsername, p.CodehostUsername)
-	seen.str(netMicroblogUsername, p.MicroblogUsername)
-	seen.is(netSocialAccounts, anyString(p.SocialAccounts))
-	return seen
+	mask := fieldMask(netProfileID | netUsername | netLastUpdated)
+	mask.setString(netFirstName, p.FirstName)
+	mask.setString(netMiddleName, p.MiddleName)
+	mask.setString(netLastName, p.LastName)
+	mask.setString(netFullName, p.FullName)
+	mask.setString(netURL, p.URL)
+	mask.setString(netPhoto, p.Photo)
+	mask.setString(netHeadline, p.Headline)
+	mask.setString(netSummary, p.Summary)
+	mask.setIf(netLocation, !isEmptyLocation(p.Location))
+	mask.setInt(netConnections, p.Connections)
+	mask.setInt(netFollowers, p.Followers)
+	mask.setInt(netFollowing, p.Following)
+	mask.setIf(netCurrentPosition, p.CurrentPosition != nil && !isEmptyPosition(p.CurrentPosition))
+	mask.setIf(netExperience, experience > 0)
+	mask.setIf(netEducation, education > 0)
+	mask.setIf(netCertifications, certifications > 0)
+	mask.setIf(netLanguages, anyLanguage(p.Languages))
+	mask.setIf(netSkills, anySkill(p.Skills))
+	mask.setString(netCodehostUsername, p.CodehostUsername)
+	mask.setString(netMicroblogUsername, p.MicroblogUsername)
+	mask.setIf(netSocialAccounts, anyString(p.SocialAccounts))
+	return mask
 }
 
 // networkShared writes the fields common to the add-on network and the webset record (schemas/MAPPING.md,
@@ -423,8 +423,8 @@ func (w *writer) searchEducation(s *networkShapes, e *record.Education) {
 	w.closeEntry()
 }
 
-// one returns a list of at most one string.
-func one(s string) []string {
+// optional returns a list of at most one string.
+func optional(s string) []string {
 	if s == "" {
 		return nil
 	}

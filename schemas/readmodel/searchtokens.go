@@ -100,7 +100,7 @@ func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
 	}
 	for _, t := range d.found {
 		c.tokens.add(t.Text)
-		repeated, spread := d.seen(t.Text, element)
+		repeated, spread := d.countToken(t.Text, element)
 		if repeated {
 			c.repeats.add(t.Text)
 		}
@@ -112,14 +112,14 @@ func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
 	return uint32(n) //nolint:gosec // a text has fewer bytes
 }
 
-// fewWords is the number of words up to which linear search is used instead of an index.
-const fewWords = 16
+// maxLinearWords is the maximum number of words for linear search; more are indexed.
+const maxLinearWords = 16
 
-// seen records a token of an element. repeated: the row had it before; spread: it is new in the element and
+// countToken records a token of an element. repeated: the row had it before; spread: it is new in the element and
 // another element had it.
-func (d *deriver) seen(token string, element int) (repeated, spread bool) {
+func (d *deriver) countToken(token string, element int) (repeated, spread bool) {
 	at := -1
-	if len(d.words) <= fewWords {
+	if len(d.words) <= maxLinearWords {
 		for i := range d.words {
 			if d.words[i].text == token {
 				at = i
@@ -138,14 +138,14 @@ func (d *deriver) seen(token string, element int) (repeated, spread bool) {
 	}
 	d.words = append(d.words, word{text: token, element: element})
 	switch n := len(d.words); {
-	case n == fewWords+1:
+	case n == maxLinearWords+1:
 		if d.index == nil {
 			d.index = make(map[string]int)
 		}
 		for i := range d.words {
 			d.index[d.words[i].text] = i
 		}
-	case n > fewWords:
+	case n > maxLinearWords:
 		d.index[token] = n - 1
 	}
 	return false, false
@@ -164,7 +164,7 @@ func (d *deriver) endRow(c *derivedColumns) {
 		}
 		c.times.endRow(c.times.len() - times)
 	}
-	if len(d.words) > fewWords {
+	if len(d.words) > maxLinearWords {
 		clear(d.index)
 	}
 	clear(d.words)

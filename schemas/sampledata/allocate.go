@@ -156,10 +156,10 @@ func (al *allocator) take(s slot, handle string, until int64) {
 func (al *allocator) takeOver(nm *naming, s slot, from int64) string {
 	w, pool := al.w, al.pool[s.platform]
 	r := rng(mix(w.seed, streamHandle, uint64(s.entity), uint64(s.platform), uint64(s.era), 0xface))
-	if nm == nil || nm.class != classPerson || len(pool) == 0 || !r.is(8) {
+	if nm == nil || nm.class != classPerson || len(pool) == 0 || !r.chance(8) {
 		return ""
 	}
-	contested := r.is(40) // one that the former owner's newest record still has
+	contested := r.chance(40) // one that the former owner's newest record still has
 	for try := range 120 {
 		f := pool[r.n(len(pool))]
 		if f.entity == s.entity || f.day+30 >= dayOf(from) {

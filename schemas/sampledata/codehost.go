@@ -19,11 +19,11 @@ func (w *world) renderCodehost(o *object, a *account, v int, p *person) {
 	case classBot:
 		kind = "Bot"
 	}
-	if kind != "User" || r.is(93) {
+	if kind != "User" || r.chance(93) {
 		o.str("type", kind)
 	}
 	o.str("avatar_url", w.avatarURL(p, a))
-	if r.is(88) {
+	if r.chance(88) {
 		o.str("url", profileURL(onCodehost, handle))
 	}
 	if p != nil {
@@ -43,13 +43,13 @@ func (w *world) renderCodehost(o *object, a *account, v int, p *person) {
 	w.statedLinks(o, a.entity, a, t)
 	shown := w.repoCount(a, act, t)
 	o.num("public_repos", int64(shown))
-	if r.is(80) {
+	if r.chance(80) {
 		o.num("public_gists", int64(skewed(&r, 1, 300)))
 	}
 	o.instant("created_at", a.created/1000*1000)
 	o.instant("updated_at", max(a.created, t-int64(r.n(60))*day)/1000*1000)
 	w.embedded(o, a, act, v)
-	if r.is(4) {
+	if r.chance(4) {
 		o.str("node_id", "MDQ6"+strings.ToUpper(hex16(r.next())[:10]))
 		o.boolean("site_admin", false)
 	}
@@ -63,7 +63,7 @@ func (w *world) developer(o *object, a *account, v int, p *person, r *rng, handl
 	ctx := w.fillFor(p, month)
 	name := w.codehostName(p, handle)
 	o.loose(r, "full_name", w.dirty(r, name))
-	if first, last, ok := strings.Cut(name, " "); ok && isASCII(name) && r.is(55) {
+	if first, last, ok := strings.Cut(name, " "); ok && isASCII(name) && r.chance(55) {
 		o.str("first_name", first)
 		o.str("last_name", last)
 	}
@@ -72,26 +72,26 @@ func (w *world) developer(o *object, a *account, v int, p *person, r *rng, handl
 	bio = strings.Join(append(nonEmpty(bio), mention...), r.pick([]string{" | ", "\n", " · "}))
 	o.loose(r, "bio", w.dirty(r, bio))
 	blog := website
-	if blog == "" && p.site != "" && r.is(62) {
+	if blog == "" && p.site != "" && r.chance(62) {
 		blog = p.site
-		if r.is(30) {
+		if r.chance(30) {
 			blog = strings.TrimPrefix(blog, "https://")
 		}
 	}
 	o.loose(r, "blog", blog)
-	if p.site != "" && r.is(12) {
+	if p.site != "" && r.chance(12) {
 		o.str("personal_website", p.site)
 	}
-	if r.is(62) {
+	if r.chance(62) {
 		place := w.placeOn(p, a)
 		o.str("location", w.dirty(r, w.placeText(r, place, p.lang)))
-		if r.is(72) {
+		if r.chance(72) {
 			w.canonical(o, place)
 		}
 	} else {
 		o.loose(r, "location", "")
 	}
-	if j := p.jobAt(month); j != nil && r.is(52) {
+	if j := p.jobAt(month); j != nil && r.chance(52) {
 		s := w.shortName(j.company)
 		switch u := r.n(100); {
 		case u < 22 && w.state[w.firstCompany+int(j.company)].on(onCodehost):
@@ -107,13 +107,13 @@ func (w *world) developer(o *object, a *account, v int, p *person, r *rng, handl
 	} else {
 		o.loose(r, "company", sometimes(r, 10, ctx.school))
 	}
-	if r.is(35) {
-		o.boolean("hireable", r.is(60))
-	} else if r.is(30) {
+	if r.chance(35) {
+		o.boolean("hireable", r.chance(60))
+	} else if r.chance(30) {
 		o.null("hireable")
 	}
 	for _, list := range []string{"starred_repos", "follower_accounts", "followed_accounts"} {
-		if !r.is(5) {
+		if !r.chance(5) {
 			continue
 		}
 		o.openListKey(list)
@@ -174,7 +174,7 @@ func (w *world) organization(o *object, a *account, r *rng) {
 		c := &w.companies[i]
 		cty = int(c.city)
 		name = w.shortName(i)
-		if r.is(35) {
+		if r.chance(35) {
 			name = c.name
 		}
 		ind := w.lx.industries[c.industry]
@@ -188,15 +188,15 @@ func (w *world) organization(o *object, a *account, r *rng) {
 	case classBot:
 		bio = r.pick([]string{"Beep boop. I open pull requests.", "Automated account", "I am a bot 🤖", ""})
 	}
-	if r.is(14) {
+	if r.chance(14) {
 		name = ""
 	}
 	o.loose(r, "full_name", w.dirty(r, name))
 	o.loose(r, "bio", sometimes(r, 72, bio))
 	o.loose(r, "blog", sometimes(r, 74, site))
-	if cty >= 0 && r.is(60) {
+	if cty >= 0 && r.chance(60) {
 		o.str("location", w.placeText(r, cty, "en"))
-		if r.is(60) {
+		if r.chance(60) {
 			w.canonical(o, cty)
 		}
 	}

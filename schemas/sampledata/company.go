@@ -63,7 +63,7 @@ func (w *world) companyName(r *rng, cul *culture, ctry, cty int) string {
 	default:
 		base = r.pick(wd["company.a"]) + "." + r.pick([]string{"io", "ai", "app", "co"})
 	}
-	if r.is(24) {
+	if r.chance(24) {
 		base += " " + r.pick(w.lx.countries[ctry].legal)
 	}
 	return base
@@ -86,7 +86,7 @@ func (w *world) pickEmployer(r *rng, ctry int, fieldName string) int32 {
 	best := int32(0)
 	for range 3 {
 		list := w.companiesIn[ctry]
-		if len(list) == 0 || r.is(9) {
+		if len(list) == 0 || r.chance(9) {
 			best = int32(float64(len(w.companies)) * math.Pow(r.f(), companyPower))
 		} else {
 			best = list[int(float64(len(list))*math.Pow(r.f(), companyPower))]
@@ -174,12 +174,12 @@ func (w *world) renderCompany(o *object, a *account, v int) {
 	o.str("industry", ind.name)
 	o.str("company_size", sizeRange(staff))
 	o.num("employees", int64(staff))
-	if r.is(82) {
+	if r.chance(82) {
 		o.num("founded", int64(c.founded))
 	}
 	o.loose(&r, "website", sometimes(&r, 86, w.companySite(c)))
 	o.loose(&r, "phone", sometimes(&r, 35, cc.dial+strconv.Itoa(10+r.n(90))))
-	if r.is(70) {
+	if r.chance(70) {
 		o.list("specialties", sample(&r, ind.specialties, 1+r.n(4)))
 	}
 	o.close()
@@ -191,18 +191,18 @@ func (w *world) renderCompany(o *object, a *account, v int) {
 		o.null("region")
 	}
 	o.str("country", cc.code)
-	if city.postal != "" && r.is(80) {
+	if city.postal != "" && r.chance(80) {
 		o.str("postal_code", city.postal)
 	} else {
 		o.null("postal_code")
 	}
-	if r.is(62) {
+	if r.chance(62) {
 		o.str("line1", strconv.Itoa(1+r.n(400))+" "+r.pick(w.lx.words["company.a"])+" "+
 			r.pick([]string{"Street", "Road", "Avenue", "Way", "Square", "Park"}))
 	} else {
 		o.null("line1")
 	}
-	if r.is(18) {
+	if r.chance(18) {
 		o.str("line2", "Floor "+strconv.Itoa(1+r.n(30)))
 	} else {
 		o.null("line2")
@@ -214,7 +214,7 @@ func (w *world) renderCompany(o *object, a *account, v int) {
 	o.loose(&r, "cover", sometimes(&r, 45, "https://media.network.example/cover/"+
 		hex16(mix(w.seed, streamAvatar, uint64(a.entity), 2))+".jpg"))
 	o.close()
-	if r.is(12) {
+	if r.chance(12) {
 		o.num("follower_count", int64(float64(staff)*(2+r.f()*30)))
 	}
 	o.instant("last_updated", a.versions[v].at)

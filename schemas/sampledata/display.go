@@ -23,32 +23,32 @@ func (w *world) networkName(p *person) shownName {
 		return s
 	}
 	alt := 0
-	if r.is(16) {
+	if r.chance(16) {
 		alt = 1 + r.n(2)
 	}
 	f, m, l := n.parts(alt)
-	if n.western != "" && r.is(45) {
+	if n.western != "" && r.chance(45) {
 		f = n.western
-	} else if len(n.given.nicks) > 0 && r.is(9) {
+	} else if len(n.given.nicks) > 0 && r.chance(9) {
 		f = n.given.nicks[r.n(len(n.given.nicks))].latin
 	}
-	if n.second.latin != nil && r.is(35) {
+	if n.second.latin != nil && r.chance(35) {
 		l = n.family.spelling(alt)
 	}
 	if c.rate["initialfirst"] > 0 && r.n(100) < c.rate["initialfirst"] && l != "" {
 		m, l = "", firstLetter(l)
 	}
-	if c.rate["vimiddle"] == 0 && m != "" && !r.is(30) {
+	if c.rate["vimiddle"] == 0 && m != "" && !r.chance(30) {
 		m = ""
-	} else if c.rate["initial"] > 0 && m != "" && r.is(50) {
+	} else if c.rate["initial"] > 0 && m != "" && r.chance(50) {
 		m = firstLetter(m) + "."
 	}
 	s := shownName{first: f, middle: m, last: l}
 	s.full = join(f, m, l)
-	if c.code == "vi" && r.is(70) {
+	if c.code == "vi" && r.chance(70) {
 		s.full = join(l, m, f)
 	}
-	if c.rate["accents"] > 0 && r.is(16) || c.rate["accents"] == 0 && r.is(10) {
+	if c.rate["accents"] > 0 && r.chance(16) || c.rate["accents"] == 0 && r.chance(10) {
 		s = shownName{plain(s.first), plain(s.middle), plain(s.last), plain(s.full)}
 	}
 	switch u := r.n(1000); {
@@ -113,7 +113,7 @@ func (w *world) microblogName(p *person, handle string) string {
 	r := rng(mix(w.seed, streamRender, uint64(p.e), 13))
 	n := &p.name
 	if n.given.native != "" && r.n(100) < n.culture.native[2] {
-		if r.is(30) {
+		if r.chance(30) {
 			return n.given.native
 		}
 		return n.nativeFull()
@@ -151,7 +151,7 @@ func (w *world) titleWords(r *rng) string {
 
 // dirty returns most text unchanged, and the rest with artifacts of crawls.
 func (w *world) dirty(r *rng, s string) string {
-	if s == "" || !r.is(4) {
+	if s == "" || !r.chance(4) {
 		return s
 	}
 	switch r.n(13) {
@@ -187,7 +187,7 @@ func (w *world) dirty(r *rng, s string) string {
 func (w *world) placeText(r *rng, cty int, lang string) string {
 	c := &w.lx.cities[cty]
 	cc := &w.lx.countries[c.country]
-	if c.native != "" && lang == cc.lang && r.is(50) {
+	if c.native != "" && lang == cc.lang && r.chance(50) {
 		return c.native
 	}
 	switch u := r.n(100); {

@@ -48,19 +48,19 @@ func (w *world) addresses(p *person, month int) addresses {
 			local = g + initial(f)
 		}
 		out.work = local + "@" + c.domain
-		if r.is(5) {
+		if r.chance(5) {
 			out.shared = []string{"info", "hello", "team", "contact", "office", "jobs"}[min(r.n(6), r.n(6))] + "@" +
 				c.domain
 		}
 	} else {
 		r.n(100)
 	}
-	if len(p.studies) > 0 && r.is(45) {
+	if len(p.studies) > 0 && r.chance(45) {
 		s := w.schoolAt(p.studies[len(p.studies)-1].school)
 		out.school = initial(g) + f + digits(&r, 2) + "@" + s.slug + ".example"
 	}
 	// Couples and flatmates: neighbors in the index share a household address.
-	if h := rng(mix(w.seed, streamEmail, uint64(p.e/2), 1)); out.shared == "" && h.is(1.6) {
+	if h := rng(mix(w.seed, streamEmail, uint64(p.e/2), 1)); out.shared == "" && h.chance(1.6) {
 		out.shared = "the" + h.pick([]string{"house", "family", "flat", "home"}) + "." +
 			h.pick(w.lx.words["handle.a"]) + digits(&h, 4) + "@mailbox.example"
 	}
@@ -78,20 +78,20 @@ func (w *world) emailsOn(a *account, v int) (list []string, addr addresses) {
 	if a.platform == onCodehost {
 		states, personal, work, school = 60, 72, 26, 16
 	}
-	if !r.is(states) {
+	if !r.chance(states) {
 		return nil, addr
 	}
 	all := w.addresses(w.person(a.entity), monthOf(a.content[v]))
-	if r.is(personal) {
+	if r.chance(personal) {
 		addr.personal = all.personal
 	}
-	if r.is(work) {
+	if r.chance(work) {
 		addr.work = all.work
 	}
-	if r.is(school) {
+	if r.chance(school) {
 		addr.school = all.school
 	}
-	if all.shared != "" && r.is(70) {
+	if all.shared != "" && r.chance(70) {
 		addr.shared = all.shared
 	}
 	for _, s := range []string{addr.personal, addr.work, addr.school, addr.shared} {
@@ -108,7 +108,7 @@ func (w *world) brandEmails(a *account) []string {
 		return nil
 	}
 	r := rng(mix(w.seed, streamEmail, uint64(a.entity), 2))
-	if !r.is(45) {
+	if !r.chance(45) {
 		return nil
 	}
 	return []string{r.pick([]string{"info", "hello", "team", "contact", "oss"}) + "@" +
@@ -117,7 +117,7 @@ func (w *world) brandEmails(a *account) []string {
 
 // mixCase varies the case of an address as some users do.
 func mixCase(r *rng, s string) string {
-	if !r.is(12) {
+	if !r.chance(12) {
 		return s
 	}
 	switch r.n(3) {

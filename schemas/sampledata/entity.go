@@ -156,7 +156,7 @@ func (w *world) class(e int) entityClass {
 func (w *world) presence(e int) uint8 {
 	r := rng(mix(w.seed, streamPerson, uint64(e), 1))
 	bit := func(p platform, percent float64) uint8 {
-		if r.is(percent) {
+		if r.chance(percent) {
 			return 1 << p
 		}
 		return 0
@@ -231,7 +231,7 @@ func (w *world) account(e int, p platform) *account {
 		age = 1200 + r.f()*1300
 	}
 	renameRate := [platforms]float64{5, 7, 9, 4}[p]
-	renamed, unseen := r.is(renameRate), r.is(25)
+	renamed, unseen := r.chance(renameRate), r.chance(25)
 	if renamed && unseen { // renamed since the last crawl, long ago
 		age = 300 + r.f()*2000
 	}
@@ -244,7 +244,7 @@ func (w *world) account(e int, p platform) *account {
 	case !renamed:
 	case unseen:
 		a.renamed = newest + int64((0.05+0.6*r.f())*float64(w.now-newest))
-	case r.is(70): // crawled before and after the rename
+	case r.chance(70): // crawled before and after the rename
 		a.renamed = a.created + 10*day + int64(r.f()*float64(newest-a.created-12*day))
 	default:
 		a.renamed = a.created + 10*day + int64(r.f()*float64(w.now-a.created-15*day))
@@ -256,13 +256,13 @@ func (w *world) account(e int, p platform) *account {
 	case u < 28:
 		n = 2
 	}
-	if a.renamed != 0 && a.renamed < newest && n == 1 && r.is(65) {
+	if a.renamed != 0 && a.renamed < newest && n == 1 && r.chance(65) {
 		n = 2
 	}
 	a.versions, a.content = a.store[:0], a.moments[:0]
 	for i := n - 1; i > 0; i-- {
 		at := newest - int64(float64(i)*(20+r.f()*300)*float64(day))
-		if a.renamed != 0 && i == n-1 && r.is(70) {
+		if a.renamed != 0 && i == n-1 && r.chance(70) {
 			at = a.created + int64(r.f()*float64(a.renamed-a.created))
 		}
 		at = w.roundCrawl(&r, at)
@@ -274,7 +274,7 @@ func (w *world) account(e int, p platform) *account {
 	a.versions = append(a.versions, version{at: newest})
 	for i, v := range a.versions {
 		moment := v.at
-		if i > 0 && r.is(20) && (a.renamed == 0 || a.renamed > v.at || a.renamed <= a.content[i-1]) {
+		if i > 0 && r.chance(20) && (a.renamed == 0 || a.renamed > v.at || a.renamed <= a.content[i-1]) {
 			moment = a.content[i-1]
 		}
 		a.content = append(a.content, moment)
@@ -298,7 +298,7 @@ func (w *world) account(e int, p platform) *account {
 
 // roundCrawl rounds a crawl time to seconds or milliseconds, as different crawlers do.
 func (w *world) roundCrawl(r *rng, at int64) int64 {
-	if r.is(70) {
+	if r.chance(70) {
 		at = at / 1000 * 1000
 	}
 	return min(at, w.now-1000)

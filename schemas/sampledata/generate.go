@@ -159,7 +159,7 @@ func (w *world) turn(e int, p platform) int {
 	n := int(s.emitted[p])
 	s.emitted[p]++
 	r := rng(mix(w.seed, streamOrder, uint64(e), uint64(p)))
-	if !r.is(20) {
+	if !r.chance(20) {
 		return n
 	}
 	order := [personSlots]int{0, 1, 2, 3, 4, 5}
@@ -250,7 +250,7 @@ func (w *world) emitRepos(o *object, e int, send func() error) error {
 		x := w.repo(a, k, tech)
 		newest := x.pushedAt(w.now)
 		r := rng(mix(x.id, 9))
-		if r.is(9) && newest > 0 && x.pushes[newest-1] < x.pushes[newest] {
+		if r.chance(9) && newest > 0 && x.pushes[newest-1] < x.pushes[newest] {
 			o.reset()
 			w.writeRepo(o, a, &x, newest-1, true)
 			if err := send(); err != nil {

@@ -43,22 +43,22 @@ func (w *world) deriveNaming(e int) *naming {
 	case classPerson:
 		n := w.personName(e)
 		alt := 0
-		if r.is(25) {
+		if r.chance(25) {
 			alt = 1
 		}
 		first, _, last := n.parts(alt)
 		nm.given, nm.family = handleWord(first), handleWord(last)
-		if words := strings.Fields(plain(first)); len(words) > 1 && r.is(40) {
+		if words := strings.Fields(plain(first)); len(words) > 1 && r.chance(40) {
 			nm.given = handleWord(words[0])
 		}
-		if words := strings.Fields(plain(last)); len(words) > 1 && r.is(70) {
+		if words := strings.Fields(plain(last)); len(words) > 1 && r.chance(70) {
 			nm.family = handleWord(words[0])
 		}
 		nm.nick = nm.given
 		if len(n.given.nicks) > 0 {
 			nm.nick = handleWord(n.given.nicks[r.n(len(n.given.nicks))].latin)
 		}
-		if n.western != "" && r.is(60) {
+		if n.western != "" && r.chance(60) {
 			nm.nick = handleWord(n.western)
 		}
 		nm.native = n.nativeFull()
@@ -78,14 +78,14 @@ func (w *world) deriveNaming(e int) *naming {
 		for i := range nm.likes {
 			switch u := r.n(100); {
 			case u < 27:
-				nm.likes[i] = pseudonymOwn + boolInt(r.is(45))
+				nm.likes[i] = pseudonymOwn + boolInt(r.chance(45))
 			case u < 47:
 				nm.likes[i] = likeFirst
 			}
 		}
 	case classCompany:
 		nm.brand = kebab(w.companies[e-w.firstCompany].name)
-		if s := w.companySlug[e-w.firstCompany]; s != "" && r.is(45) {
+		if s := w.companySlug[e-w.firstCompany]; s != "" && r.chance(45) {
 			nm.brand = s
 		}
 	default:
@@ -109,7 +109,7 @@ func (w *world) officialName(e int) string {
 	c := w.lx.cities[r.n(len(w.lx.cities))]
 	s := r.pick(w.lx.words[list])
 	x := strings.ToLower(r.pick(w.lx.words["company.a"]))
-	if r.is(50) {
+	if r.chance(50) {
 		x = kebab(w.shortName(int32(r.n(len(w.companies)))))
 	}
 	name := c.name
@@ -135,13 +135,13 @@ func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 	}
 	var s string
 	switch like := nm.relation(p); {
-	case like == pseudonymShared && style.is(80):
+	case like == pseudonymShared && style.chance(80):
 		shared := rng(mix(w.seed, streamPseudonym, uint64(e)))
 		s = w.pseudonym(&shared)
 		if k > 0 {
 			s += digits(&r, 1+k)
 		}
-	case like >= pseudonymOwn && (p != onNetwork || style.is(70)):
+	case like >= pseudonymOwn && (p != onNetwork || style.chance(70)):
 		s = w.pseudonym(&style)
 		if k > 0 {
 			s += digits(&r, 1+min(k, 6))
@@ -152,7 +152,7 @@ func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 		if s = withoutSuffix(w.handleWith(nm, e, nm.first, 0)); !isASCII(s) || len(s) < 3 {
 			s = nameHandle(&style, &r, nm, k)
 		}
-		if style.is(75) {
+		if style.chance(75) {
 			s = strings.ReplaceAll(s, "-", "")
 		}
 		s = strings.ToLower(s)
@@ -197,7 +197,7 @@ func digits(r *rng, n int) string {
 func networkSlug(style, r *rng, nm *naming, k int) string {
 	g, f := nm.given, nm.family
 	base := join2(g, f, "-")
-	suffix := style.is(50)
+	suffix := style.chance(50)
 	switch u := style.n(100); {
 	case u < 3 && nm.native != "":
 		base = strings.ReplaceAll(strings.ToLower(nm.native), " ", "-")
@@ -374,7 +374,7 @@ func fit(r *rng, s string, p platform) string {
 	if p == onMicroblog {
 		rate = 30
 	}
-	if p != onNetwork && r.is(rate) && s[0] >= 'a' && s[0] <= 'z' {
+	if p != onNetwork && r.chance(rate) && s[0] >= 'a' && s[0] <= 'z' {
 		b := []byte(s)
 		b[0] -= 32
 		for i := 1; i < len(b); i++ {
@@ -390,7 +390,7 @@ func fit(r *rng, s string, p platform) string {
 func (w *world) companyCandidate(r *rng, e, era, k int) string {
 	c := &w.companies[e-w.firstCompany]
 	base := kebab(c.name)
-	if era == 1 && r.is(50) {
+	if era == 1 && r.chance(50) {
 		base = kebab(w.shortName(int32(e-w.firstCompany))) + "-" +
 			r.pick([]string{"group", "global", "hq", "io", "now"})
 	}
@@ -424,7 +424,7 @@ func brandCandidate(r *rng, nm *naming, p platform, era, k int) string {
 		}
 		return s
 	}
-	if r.is(35) {
+	if r.chance(35) {
 		s = strings.ReplaceAll(s, "-", "")
 	}
 	if len(s) > 39 {

@@ -56,14 +56,14 @@ func (w *world) claims(e int) []claim {
 		}
 	}
 	mention := func(from, to platform) {
-		if r.is(70) {
+		if r.chance(70) {
 			add(from, to, fieldBio)
 		} else {
 			add(from, to, fieldWebsite)
 		}
 	}
 	if w.class(e) == classCompany {
-		if s.on(onCodehost) && s.on(onMicroblog) && r.is(40) {
+		if s.on(onCodehost) && s.on(onMicroblog) && r.chance(40) {
 			declare(onCodehost, onMicroblog)
 		}
 		return out
@@ -158,14 +158,14 @@ func (w *world) statedLinks(o *object, e int, a *account, at int64) {
 			social = append(social, urlShape(&r, profileURL(c.to, h)))
 		}
 	}
-	if r.is(9) {
+	if r.chance(9) {
 		social = append(social, r.pick([]string{"https://video.example/@", "https://photos.example/",
 			"https://chat.example/u/", "https://music.example/artist/"})+
 			handleWord(w.handleAt(a, at))+digits(&r, 1))
 	}
 	if len(social) > 0 {
 		o.list("social_accounts", social)
-	} else if r.is(10) {
+	} else if r.chance(10) {
 		o.list("social_accounts", nil)
 	}
 }
@@ -236,11 +236,11 @@ func (w *world) accountLinks(e int) []accountLink {
 		if stated(a, b) {
 			percent = 24
 		}
-		if r.is(percent) {
+		if r.chance(percent) {
 			out = w.observe(out, &r, e, e, a, b, r.pick([]string{"profile-crawl", "gravatar-like", "homepage-crawl",
 				"conference-list", "package-registry"}))
 		}
-		if r.is(0.5) { // a wrong match by name
+		if r.chance(0.5) { // a wrong match by name
 			if o := r.n(w.people); o != e && w.state[o].on(b) {
 				out = w.observe(out, &r, e, o, a, b, "name-matcher")
 			}
@@ -259,14 +259,14 @@ func (w *world) observe(out []accountLink, r *rng, e, other int, a, b platform, 
 	if l.wrong {
 		l.confidence = float64(15+r.n(70)) / 100
 	}
-	if r.is(50) {
+	if r.chance(50) {
 		l.a, l.b, l.ha, l.hb = l.b, l.a, l.hb, l.ha
 	}
 	out = append(out, l)
-	if r.is(12) && at+40*day < w.now { // seen again, more certain or taken back
+	if r.chance(12) && at+40*day < w.now { // seen again, more certain or taken back
 		l.observed = w.roundCrawl(r, at+35*day+int64(r.f()*float64(w.now-at-40*day)))
 		l.confidence = math.Min(1, l.confidence+0.05)
-		l.deleted = r.is(20)
+		l.deleted = r.chance(20)
 		out = append(out, l)
 	}
 	return out

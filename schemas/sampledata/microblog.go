@@ -13,23 +13,23 @@ func (w *world) renderMicroblog(o *object, a *account, v int, p *person) {
 		name = w.microblogName(p, handle)
 		mention, site := w.mentions(a.entity, onMicroblog, t)
 		bio = sometimes(&r, 66, w.sentence(&r, w.lx.text[p.lang].bio, ctx))
-		if j := p.jobAt(monthOf(t)); j != nil && r.is(9) {
+		if j := p.jobAt(monthOf(t)); j != nil && r.chance(9) {
 			bio = join2(bio, j.title+", "+w.shortName(j.company), " / ")
 		}
-		if r.is(7) {
+		if r.chance(7) {
 			bio = join2(bio, "#"+r.pick([]string{"opensource", "BuildInPublic", "nofilter", "football", "climate",
 				"リモートワーク"}), " ")
 		}
 		bio = strings.Join(append(nonEmpty(bio), mention...), " ")
-		if r.is(58) {
+		if r.chance(58) {
 			location = w.placeText(&r, w.placeOn(p, a), p.lang)
 		}
 		website = site
-		if website == "" && p.site != "" && r.is(50) {
+		if website == "" && p.site != "" && r.chance(50) {
 			website = p.site
 		}
 		kind = "personal"
-		if r.is(8) {
+		if r.chance(8) {
 			kind = ""
 		}
 	case w.class(a.entity) == classCompany:
@@ -41,7 +41,7 @@ func (w *world) renderMicroblog(o *object, a *account, v int, p *person) {
 			"News from {company}. Support: see website", "Making {skill} better since {n}"}),
 			&fillContext{company: name, skills: w.lx.industries[c.industry].specialties,
 				city: w.lx.cities[c.city].name})
-		if r.is(12) {
+		if r.chance(12) {
 			kind = "" // not every firm is verified
 		}
 	default:
@@ -61,10 +61,10 @@ func (w *world) renderMicroblog(o *object, a *account, v int, p *person) {
 	o.loose(&r, "avatar_url", sometimes(&r, 86, w.avatarURL(p, a)))
 	o.num("followers", int64(float64(skewed(&r, 90, 3_000_000))*grown))
 	o.num("following", int64(float64(skewed(&r, 150, 8000))*grown))
-	if r.is(20) {
+	if r.chance(20) {
 		o.num("posts_count", int64(skewed(&r, 400, 200_000)))
 	}
-	if r.is(96) {
+	if r.chance(96) {
 		o.instant("created_at", a.created/1000*1000)
 	}
 	o.text("account_type", kind)

@@ -168,7 +168,7 @@ type fullName struct {
 
 func (lx *lexicon) makeName(c *culture, seed uint64) fullName {
 	r := rng(seed)
-	n := fullName{culture: c, female: r.is(46)}
+	n := fullName{culture: c, female: r.chance(46)}
 	g := 0
 	if n.female {
 		g = 1

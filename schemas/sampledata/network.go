@@ -55,7 +55,7 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	o.open()
 	o.str("profile_id", w.identity(a.entity, onNetwork))
 	o.str("username", handle)
-	if r.is(93) {
+	if r.chance(93) {
 		o.str("url", networkURL(handle))
 	}
 	o.loose(&r, "first_name", w.dirty(&r, name.first))
@@ -66,24 +66,24 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	headline := w.dirty(&r, w.sentence(&r, tx.headline, ctx))
 	o.loose(&r, "headline", headline)
 	o.loose(&r, "summary", sometimes(&r, 58, w.dirty(&r, w.summary(&r, tx, ctx))))
-	if r.is(94) {
+	if r.chance(94) {
 		w.location(o, "location", p.city, &r, true)
-	} else if r.is(50) {
+	} else if r.chance(50) {
 		o.null("location")
 	}
 	reach := skewed(&r, 320, 30_000)
 	o.num("connections", int64(float64(min(reach, 9000))*(0.5+0.5*grown)))
-	if r.is(85) {
+	if r.chance(85) {
 		o.num("followers", int64(float64(reach+skewed(&r, 40, 400_000))*(0.5+0.5*grown)))
 	}
-	if r.is(30) {
+	if r.chance(30) {
 		o.num("following", int64(r.n(600)))
 	}
 	w.experience(o, p, month, dates, tx, ctx, &r)
 	w.education(o, p, month, &r)
 	w.certifications(o, p, month)
 	o.openListKey("languages")
-	if r.is(52) {
+	if r.chance(52) {
 		levels := []string{"Native or bilingual", "Full professional", "Professional working", "Limited working",
 			"Elementary"}
 		for i, l := range p.tongues {
@@ -98,7 +98,7 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 		}
 	}
 	o.closeList()
-	if r.is(83) {
+	if r.chance(83) {
 		o.openListKey("skills")
 		for _, s := range p.skills {
 			o.open()
@@ -109,13 +109,13 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	}
 	w.statedEmails(o, a, v)
 	w.statedLinks(o, p.e, a, t)
-	if p.site != "" && r.is(30) {
+	if p.site != "" && r.chance(30) {
 		o.list("websites", []string{p.site})
 	}
-	if r.is(7) {
-		o.boolean("open_to_work", r.is(50))
+	if r.chance(7) {
+		o.boolean("open_to_work", r.chance(50))
 	}
-	if r.is(5) {
+	if r.chance(5) {
 		o.openKey("_crawl")
 		o.str("shard", hex16(r.next())[:4])
 		o.num("attempt", int64(1+r.n(3)))
@@ -151,10 +151,10 @@ func (w *world) location(o *object, key string, cty int, r *rng, long bool) {
 	o.str("country", cc.name)
 	o.str("continent", cc.continent)
 	if long {
-		if r.is(60) {
+		if r.chance(60) {
 			o.str("raw_address", w.dirty(r, join3(c.name, c.state, cc.name)))
 		}
-		if r.is(70) {
+		if r.chance(70) {
 			o.str("country_code", cc.code)
 		}
 	}
@@ -181,29 +181,29 @@ func (w *world) companyRef(o *object, i int32, r *rng) {
 	c := &w.companies[i]
 	o.openKey("company")
 	o.str("name", w.dirty(r, c.name))
-	if !r.is(11) {
+	if !r.chance(11) {
 		o.str("network_url", "https://www.network.example/company/"+w.companySlug[i])
 	} else {
 		o.loose(r, "network_url", "")
 	}
-	if r.is(64) {
+	if r.chance(64) {
 		o.str("company_id", w.companyID(i))
 	}
 	o.close()
 }
 
 func (w *world) experience(o *object, p *person, month, dates int, tx *texts, ctx *fillContext, r *rng) {
-	if cur := p.jobAt(month); cur != nil && r.is(90) {
+	if cur := p.jobAt(month); cur != nil && r.chance(90) {
 		q := rng(cur.noise)
 		o.openKey("current_position")
 		o.str("summary", cur.title)
 		o.str("start", fmt.Sprintf("%04d-%02d-01", cur.start/12, cur.start%12+1))
-		if q.is(60) {
+		if q.chance(60) {
 			w.location(o, "location", cur.city, &q, false)
 		}
 		w.companyRef(o, cur.company, &q)
 		o.close()
-	} else if r.is(20) {
+	} else if r.chance(20) {
 		o.null("current_position")
 	}
 	o.openListKey("experience")
@@ -214,18 +214,18 @@ func (w *world) experience(o *object, p *person, month, dates int, tx *texts, ct
 		}
 		q := rng(j.noise + 1)
 		style := dates
-		if q.is(10) {
+		if q.chance(10) {
 			style = q.n(10)
 		}
 		current := j.end == 0 || j.end > month
 		o.open()
-		if !q.is(8) {
+		if !q.chance(8) {
 			o.str("title", w.dirty(&q, j.title))
 		}
 		line := w.sentence(&q, tx.job, &fillContext{title: j.title, skills: j.skills, company: w.shortName(j.company),
 			city: ctx.city, hobbies: ctx.hobbies})
 		o.loose(&q, "summary", sometimes(&q, 76, line))
-		if q.is(16) {
+		if q.chance(16) {
 			o.str("description", w.dirty(&q, line+"\n"+w.sentence(&q, tx.job, &fillContext{skills: j.skills})))
 		}
 		o.str("start", date(j.start, style))
@@ -235,7 +235,7 @@ func (w *world) experience(o *object, p *person, month, dates int, tx *texts, ct
 			o.str("end", date(j.end, style))
 		}
 		o.boolean("current", current)
-		if q.is(55) {
+		if q.chance(55) {
 			w.location(o, "location", j.city, &q, false)
 		}
 		w.companyRef(o, j.company, &q)
@@ -245,7 +245,7 @@ func (w *world) experience(o *object, p *person, month, dates int, tx *texts, ct
 }
 
 func (w *world) education(o *object, p *person, month int, r *rng) {
-	if len(p.studies) == 0 && r.is(60) {
+	if len(p.studies) == 0 && r.chance(60) {
 		return
 	}
 	o.openListKey("education")
@@ -269,21 +269,21 @@ func (w *world) education(o *object, p *person, month int, r *rng) {
 		o.boolean("current", current)
 		o.list("degrees", []string{s.degree})
 		o.list("majors", []string{s.major})
-		if q.is(9) {
+		if q.chance(9) {
 			o.list("minors", []string{q.pick(w.lx.fields[q.n(len(w.lx.fields))].majors)})
 		} else {
 			o.list("minors", nil)
 		}
-		if q.is(60) {
+		if q.chance(60) {
 			o.str("field_of_study", s.major)
 		}
-		if q.is(35) {
+		if q.chance(35) {
 			w.location(o, "location", s.school/len(w.lx.words["school"]), &q, false)
 		}
 		o.openKey("school")
 		o.str("name", w.dirty(&q, sc.name))
 		o.loose(&q, "network_url", sometimes(&q, 85, "https://www.network.example/school/"+sc.slug))
-		if q.is(55) {
+		if q.chance(55) {
 			o.str("school_id", sc.id)
 		}
 		o.close()
@@ -294,7 +294,7 @@ func (w *world) education(o *object, p *person, month int, r *rng) {
 
 func (w *world) certifications(o *object, p *person, month int) {
 	r := rng(mix(w.seed, streamSchool, uint64(p.e), 99))
-	if !r.is(30) {
+	if !r.chance(30) {
 		return
 	}
 	o.openListKey("certifications")
@@ -302,7 +302,7 @@ func (w *world) certifications(o *object, p *person, month int) {
 		name, issuer, _ := strings.Cut(r.pick(w.lx.words["certs"]), "|")
 		issued := p.born*12 + 22*12 + r.n(max(1, month-p.born*12-22*12))
 		style, id := r.n(10), strings.ToUpper(hex16(r.next())[:8+r.n(5)])
-		withID, withURL := r.is(48), r.is(40)
+		withID, withURL := r.chance(48), r.chance(40)
 		if issued > month {
 			continue
 		}
@@ -324,7 +324,7 @@ func (w *world) certifications(o *object, p *person, month int) {
 // avatarURL returns the picture of an account, shared by people who use the same picture everywhere.
 func (w *world) avatarURL(p *person, a *account) string {
 	r := rng(mix(w.seed, streamAvatar, uint64(a.entity), uint64(a.platform)))
-	if p != nil && p.avatar != 0 && r.is(85) {
+	if p != nil && p.avatar != 0 && r.chance(85) {
 		return "https://pictures.example/avatar/" + hex16(p.avatar)
 	}
 	switch a.platform {
@@ -340,7 +340,7 @@ func (w *world) statedEmails(o *object, a *account, v int) {
 	list, addr := w.emailsOn(a, v)
 	r := rng(mix(w.seed, streamEmail, uint64(a.entity), 10+uint64(a.platform)))
 	if len(list) == 0 {
-		if r.is(12) {
+		if r.chance(12) {
 			o.list("emails", nil)
 		} else {
 			o.loose(&r, "personal_email", "")
@@ -352,14 +352,14 @@ func (w *world) statedEmails(o *object, a *account, v int) {
 		o.item(mixCase(&r, s))
 	}
 	o.closeList()
-	if addr.personal != "" && r.is(60) {
+	if addr.personal != "" && r.chance(60) {
 		o.str("personal_email", mixCase(&r, addr.personal))
 	}
 	if a.platform == onCodehost {
-		if addr.school != "" && r.is(80) {
+		if addr.school != "" && r.chance(80) {
 			o.str("school_email", addr.school)
 		}
-		if len(list) > 1 && r.is(30) {
+		if len(list) > 1 && r.chance(30) {
 			o.list("additional_emails", list[1:])
 		}
 	}

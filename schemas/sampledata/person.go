@@ -49,7 +49,7 @@ func (w *world) nameSeed(e int) uint64 { return mix(w.seed, streamName, uint64(w
 
 func (w *world) namesake(e int) int {
 	r := rng(mix(w.seed, streamTwin, uint64(e)))
-	if r.is(1.6) {
+	if r.chance(1.6) {
 		return r.n(w.people)
 	}
 	return e
@@ -69,7 +69,7 @@ func (w *world) personName(e int) fullName {
 // homeOf returns where a person grew up and lives.
 func (w *world) homeOf(e int, c *culture) (origin, home int) {
 	n := w.namesake(e)
-	if r := rng(mix(w.seed, streamPerson, uint64(e), 3)); n != e && r.is(55) {
+	if r := rng(mix(w.seed, streamPerson, uint64(e), 3)); n != e && r.chance(55) {
 		e = n
 	}
 	r := rng(mix(w.seed, streamPerson, uint64(e), 4))
@@ -104,32 +104,32 @@ func (w *world) derivePerson(e int) *person {
 	r := rng(mix(w.seed, streamPerson, uint64(e), 5))
 	p.born = w.year - 21 - int(r.f()*r.f()*34) - r.n(12)
 	p.lang = "en"
-	if native := w.lx.countries[w.lx.cities[origin].country].lang; r.is(42) {
+	if native := w.lx.countries[w.lx.cities[origin].country].lang; r.chance(42) {
 		p.lang = native
 	}
 	f := &w.lx.fields[p.field]
 	p.studies = w.studiesOf(&r, f, p.born, origin, p.city)
 	p.skills = sample(&r, f.skills, 3+r.n(10))
-	if r.is(30) {
+	if r.chance(30) {
 		p.skills = append(p.skills, sample(&r, w.lx.fields[r.n(len(w.lx.fields))].skills, 1+r.n(3))...)
 		p.skills = dedupe(p.skills)
 	}
 	p.jobs = w.careerOf(&r, p, f, origin)
 	p.tongues = []string{c.code}
-	if c.code != "en" && r.is(85) {
+	if c.code != "en" && r.chance(85) {
 		p.tongues = append(p.tongues, "en")
 	}
-	for r.is(24) {
+	for r.chance(24) {
 		p.tongues = append(p.tongues, w.lx.cultures[r.n(len(w.lx.cultures))].code)
 	}
 	p.tongues = dedupe(p.tongues)
 	p.tech = w.techOf(&r, p.skills)
 	p.hobbies = sample(&r, w.lx.words["hobbies"], 3)
-	if r.is(16) {
+	if r.chance(16) {
 		first, _, last := p.name.parts(0)
 		p.site = "https://" + siteName(&r, handleWord(first), handleWord(last)) + "." + r.pick(w.lx.words["websites"])
 	}
-	if r.is(17) {
+	if r.chance(17) {
 		p.avatar = mix(w.seed, streamAvatar, uint64(e), 77) | 1
 	}
 	return p
@@ -152,15 +152,15 @@ func siteName(r *rng, first, last string) string {
 }
 
 func (w *world) studiesOf(r *rng, f *field, born, origin, home int) []study {
-	if r.is(9) {
+	if r.chance(9) {
 		return nil
 	}
 	at := func() int {
 		c := origin
-		if r.is(40) {
+		if r.chance(40) {
 			cc := &w.lx.countries[w.lx.cities[origin].country]
 			c = cc.cities[cc.cityWeight.pick(r)]
-		} else if r.is(20) {
+		} else if r.chance(20) {
 			c = home
 		}
 		return c*len(w.lx.words["school"]) + min(r.n(8), r.n(8))
@@ -168,7 +168,7 @@ func (w *world) studiesOf(r *rng, f *field, born, origin, home int) []study {
 	start := born + 18 + r.n(3)
 	out := []study{{school: at(), degree: r.pick(w.lx.words["degrees"]), major: r.pick(f.majors), start: start,
 		end: start + 3 + r.n(2)}}
-	if r.is(36) {
+	if r.chance(36) {
 		s := out[0].end + r.n(4)
 		out = append(out, study{school: at(), degree: r.pick(w.lx.words["degrees.higher"]), major: r.pick(f.majors),
 			start: s, end: s + 1 + r.n(4)})
@@ -192,13 +192,13 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 	twin := w.namesake(p.e)
 	for month < now && len(out) < 14 {
 		place := p.city
-		if len(out) == 0 && r.is(55) {
+		if len(out) == 0 && r.chance(55) {
 			place = origin
 		}
 		j := job{title: f.titles[min(r.n(len(f.titles)), r.n(len(f.titles)))], city: place, start: month,
 			noise: r.next()}
 		j.company = w.pickEmployer(r, w.lx.cities[place].country, f.name)
-		if twin != p.e && len(out) == 0 && r.is(35) { // a namesake in the same company
+		if twin != p.e && len(out) == 0 && r.chance(35) { // a namesake in the same company
 			o := rng(mix(w.seed, streamTwin, uint64(twin), 1))
 			j.company = w.pickEmployer(&o, w.lx.cities[p.city].country, f.name)
 		}
@@ -209,7 +209,7 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		month += span
 		if month < now {
 			j.end = month
-		} else if r.is(9) {
+		} else if r.chance(9) {
 			j.end = now - r.n(min(span, 8))
 			if j.end <= j.start {
 				j.end = 0
@@ -217,13 +217,13 @@ func (w *world) careerOf(r *rng, p *person, f *field, origin int) []job {
 		}
 		out = append(out, j)
 		month += r.n(3) * r.n(4)
-		if r.is(6) { // a second, concurrent position
+		if r.chance(6) { // a second, concurrent position
 			side := job{title: r.pick([]string{"Board Member", "Volunteer", "Mentor", "Founder", "Advisor",
 				"Freelancer", "Speaker"}), city: place,
 				start: j.start + r.n(span), company: w.pickEmployer(r, w.lx.cities[place].country, f.name),
 				noise: r.next(), skills: j.skills}
 			if side.start < now {
-				if r.is(60) {
+				if r.chance(60) {
 					side.end = min(side.start+6+r.n(48), now)
 				}
 				out = append(out, side)
@@ -318,7 +318,7 @@ func dedupe(list []string) []string {
 }
 
 func sometimes(r *rng, percent float64, s string) string {
-	if r.is(percent) {
+	if r.chance(percent) {
 		return s
 	}
 	return ""

@@ -26,14 +26,14 @@ func (w *world) activity(e int) activity {
 	case classBot:
 		a.repos, a.commits = r.n(2), 1+r.n(12)
 	case classPerson:
-		if r.is(28.6) { // a tenth of all people: about 10 repositories and 20 commits
+		if r.chance(28.6) { // a tenth of all people: about 10 repositories and 20 commits
 			a.repos = 4 + r.n(7) + r.n(7)
 			a.commits = 8 + r.n(13) + r.n(13)
-			if r.is(2) {
+			if r.chance(2) {
 				a.repos = 30 + r.n(maxRepos-30)
 				a.commits *= 3
 			}
-		} else if r.is(52) {
+		} else if r.chance(52) {
 			a.repos, a.commits = r.n(3), r.n(3)
 		}
 	}
@@ -45,7 +45,7 @@ func (w *world) activity(e int) activity {
 	default:
 		a.separate = true
 	}
-	a.complete = a.embed && !a.separate && r.is(30)
+	a.complete = a.embed && !a.separate && r.chance(30)
 	return a
 }
 
@@ -74,7 +74,7 @@ func (w *world) repoName(e, k int) string {
 	default:
 		s = r.pick(wd["repo.a"]) + r.pick([]string{"-", "-", "_", ""}) + r.pick(wd["repo.b"])
 	}
-	if k > 2 && r.is(40) || k > 12 {
+	if k > 2 && r.chance(40) || k > 12 {
 		s += "-" + strconv.Itoa(k)
 	}
 	return s
@@ -94,22 +94,22 @@ func (w *world) repo(a *account, k int, tech []int) repo {
 		x.pushes[i] = (from + int64(r.f()*r.f()*float64(max(w.now-from-day, 2000)))) / 1000 * 1000
 	}
 	t := r.n(len(w.lx.techNames))
-	if len(tech) > 0 && r.is(78) {
+	if len(tech) > 0 && r.chance(78) {
 		t = tech[min(r.n(len(tech)), r.n(len(tech)))]
 	}
 	x.lang = w.lx.techNames[t]
-	if r.is(58) {
+	if r.chance(58) {
 		x.topics = sample(&r, w.lx.techTopics[t], 1+r.n(4))
-		if r.is(20) {
+		if r.chance(20) {
 			x.topics = append(x.topics, r.pick([]string{"hacktoberfest", "awesome", "demo", "学习", "beginner-friendly"}))
 		}
 	}
 	ctx := strings.NewReplacer("{a}", r.pick(w.lx.words["repo.a"]), "{b}", r.pick(w.lx.words["repo.b"]), "{lang}",
 		x.lang, "{topic}", r.pick(w.lx.techTopics[t]))
-	if r.is(66) {
+	if r.chance(66) {
 		x.description = ctx.Replace(r.pick(w.lx.words["repo.desc"]))
 	}
-	if r.is(9) {
+	if r.chance(9) {
 		x.lang = ""
 	}
 	scale := 1.2
@@ -118,15 +118,15 @@ func (w *world) repo(a *account, k int, tech []int) repo {
 	}
 	x.stars = power(&r, scale, 0.85, 250_000)
 	x.forks = x.stars / (3 + r.n(9))
-	if r.is(16) {
+	if r.chance(16) {
 		o := w.someCodehost(&r)
 		x.fork, x.stars = true, x.stars/20
 		x.parent = w.handleAt(w.account(o, onCodehost), w.now) + "/" + x.name
 	}
-	if r.is(4) {
+	if r.chance(4) {
 		x.removed = x.pushes[2] + int64(r.f()*float64(max(w.now-x.pushes[2]-day, 1000)))/1000*1000 + 1000
 	}
-	x.archived = r.is(5)
+	x.archived = r.chance(5)
 	return x
 }
 
@@ -184,23 +184,23 @@ func (w *world) writeRepo(o *object, a *account, x *repo, n int, standalone bool
 	share := float64(n+1) / float64(len(x.pushes))
 	o.num("stargazers_count", int64(float64(x.stars)*share))
 	o.num("forks_count", int64(float64(x.forks)*share))
-	if len(x.topics) > 0 || r.is(70) {
+	if len(x.topics) > 0 || r.chance(70) {
 		o.list("topics", x.topics)
 	}
 	if x.fork {
 		o.boolean("fork", true)
-		if r.is(50) {
+		if r.chance(50) {
 			o.openKey("parent")
 			o.str("full_name", x.parent)
 			o.close()
 		}
-	} else if r.is(30) {
+	} else if r.chance(30) {
 		o.boolean("fork", false)
 	}
 	if x.archived {
 		o.boolean("archived", true)
 	}
-	if r.is(15) {
+	if r.chance(15) {
 		o.num("open_issues_count", int64(r.n(40)))
 	}
 	o.instant("created_at", x.created)
@@ -223,7 +223,7 @@ func (w *world) writeCommit(o *object, a *account, act activity, k int, p *perso
 	name, mail := w.signature(a, p, at, handle, &r)
 	o.loose(&r, "author_name", name)
 	o.loose(&r, "author_email", mail)
-	if r.is(92) {
+	if r.chance(92) {
 		o.str("author_login", handle)
 	} else {
 		o.null("author_login")
@@ -265,7 +265,7 @@ func (w *world) commitDate(a *account, k int) int64 {
 
 func (w *world) message(r *rng) string {
 	wd := w.lx.words
-	if r.is(24) {
+	if r.chance(24) {
 		return strings.ReplaceAll(r.pick(wd["commit.full"]), "{n}", strconv.Itoa(1+r.n(900)))
 	}
 	s := r.pick(wd["commit.verb"]) + " " + r.pick(wd["commit.object"])
@@ -280,7 +280,7 @@ func (w *world) message(r *rng) string {
 	case u < 29:
 		s = r.pick(wd["emoji"]) + " " + s
 	}
-	for i := 0; r.is(16) && i < 3; i++ {
+	for i := 0; r.chance(16) && i < 3; i++ {
 		s += "\n\n" + strings.ReplaceAll(r.pick(wd["commit.body"]), "{n}", strconv.Itoa(2+r.n(98)))
 	}
 	return s
@@ -315,7 +315,7 @@ func (w *world) signature(a *account, p *person, at int64, handle string, r *rng
 	} else if u < 60 && mine.work != "" {
 		mail = mine.work
 	}
-	if r.is(6) { // another machine
+	if r.chance(6) { // another machine
 		name, mail = handle, handle+"@localhost.example"
 	}
 	return name, mail

@@ -38,8 +38,8 @@ func (r *rng) n(max int) int {
 // f returns a number in [0, 1).
 func (r *rng) f() float64 { return float64(r.next()>>11) / (1 << 53) }
 
-// is returns true with the given probability in percent.
-func (r *rng) is(percent float64) bool { return r.f()*100 < percent }
+// chance returns true with the given probability in percent.
+func (r *rng) chance(percent float64) bool { return r.f()*100 < percent }
 
 func (r *rng) pick(list []string) string {
 	if len(list) == 0 {

@@ -47,7 +47,7 @@ func (a *addresses) value(name string) bool {
 		if err != nil {
 			return false
 		}
-		a.look(name, t.String())
+		a.lookUp(name, t.String())
 		return !a.hit
 	}
 	return a.dec.SkipValue() == nil
@@ -73,7 +73,7 @@ func each(dec *jsontext.Decoder, end jsontext.Kind, member func() bool) bool {
 	return err == nil
 }
 
-func (a *addresses) look(name, value string) {
+func (a *addresses) lookUp(name, value string) {
 	key, err := identity.NormalizeEmail(value)
 	if err != nil {
 		return

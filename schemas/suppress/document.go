@@ -159,10 +159,10 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 func (d *document) named(parent, name, value string) bool {
 	if d.phones {
 		for _, form := range phoneForms(value) {
-			d.look(Phone, form)
+			d.lookUp(Phone, form)
 		}
 		if digits := DropPhoneNumber(value); len(digits) >= 7 {
-			d.look(DropPhone, digits)
+			d.lookUp(DropPhone, digits)
 		}
 	}
 	t := Type(name)
@@ -185,7 +185,7 @@ func (d *document) named(parent, name, value string) bool {
 	if err != nil {
 		return false
 	}
-	d.look(t, standard)
+	d.lookUp(t, standard)
 	var account Type
 	switch t {
 	case NetworkUsername:
@@ -196,7 +196,7 @@ func (d *document) named(parent, name, value string) bool {
 		account = MicroblogAccount
 	}
 	if account != "" && account != d.others {
-		d.look(account, standard)
+		d.lookUp(account, standard)
 	}
 	return d.hit
 }
@@ -259,7 +259,7 @@ func (d *document) address(written string) {
 		return
 	}
 	for _, form := range append(identity.EmailForms(key), key) {
-		d.look(Email, form)
+		d.lookUp(Email, form)
 	}
 }
 
@@ -294,8 +294,8 @@ func head(s string, of func(rune) bool) string {
 	return s
 }
 
-// look looks up an identifier in any scope.
-func (d *document) look(t Type, standard string) {
+// lookUp looks up an identifier in any scope.
+func (d *document) lookUp(t Type, standard string) {
 	if !d.hit && d.knows(t, standard) {
 		d.hash, d.hit = d.set.key.Of(t, standard), true
 	}

@@ -61,7 +61,7 @@ type DropValue struct {
 // DropPhoneNumber returns the last ten digits. It and the functions below return the normalized forms that a
 // list's hashes are computed from, or "" for values that cannot be on a list.
 func DropPhoneNumber(v string) string {
-	digits := keep(v, func(r rune) bool { return '0' <= r && r <= '9' })
+	digits := filterRunes(v, func(r rune) bool { return '0' <= r && r <= '9' })
 	return digits[max(0, len(digits)-10):]
 }
 
@@ -155,10 +155,10 @@ func sized(v string, least, most int) string {
 }
 
 func alphanumeric(v string) string {
-	return keep(strings.ToLower(v), func(r rune) bool { return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' })
+	return filterRunes(strings.ToLower(v), func(r rune) bool { return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' })
 }
 
-func keep(v string, wanted func(rune) bool) string {
+func filterRunes(v string, wanted func(rune) bool) string {
 	return strings.Map(func(r rune) rune {
 		if wanted(r) {
 			return r

@@ -71,7 +71,7 @@ func (s *Set) Batch() Batch {
 	if !s.active() {
 		return Batch{}
 	}
-	return Batch{lookup: s.ask()}
+	return Batch{lookup: s.acquireLookup()}
 }
 
 // Add adds a record. A nil record is not suppressed.
@@ -92,14 +92,14 @@ func (b Batch) Found(found []Found) {
 	if b.lookup == nil {
 		return
 	}
-	b.lookup.look()
+	b.lookup.resolve()
 	copy(found, b.lookup.found)
-	b.lookup.end()
+	b.lookup.release()
 }
 
-// ask returns a batchLookup without a current record: call next. end releases it.
-func (s *Set) ask() *batchLookup {
-	a, _ := s.asking.Get().(*batchLookup)
+// acquireLookup returns a batchLookup without a current record: call next. release returns it to the pool.
+func (s *Set) acquireLookup() *batchLookup {
+	a, _ := s.lookups.Get().(*batchLookup)
 	if a == nil {
 		a = &batchLookup{summer: newSummer()}
 	}
@@ -107,9 +107,9 @@ func (s *Set) ask() *batchLookup {
 	return a
 }
 
-// begin is ask for a single record.
-func (s *Set) begin(webset uint64) *batchLookup {
-	a := s.ask()
+// lookUpRecord returns a batchLookup for a single record of a webset.
+func (s *Set) lookUpRecord(webset uint64) *batchLookup {
+	a := s.acquireLookup()
 	a.next(webset)
 	return a
 }
@@ -175,7 +175,7 @@ func (a *batchLookup) sum(t Type, sum [sha256.Size]byte) {
 
 func (a *batchLookup) add(t Type, index int) *lookup {
 	if a.n == lookupBatchSize {
-		a.look()
+		a.resolve()
 	}
 	i := &a.open[a.n]
 	a.n++
@@ -183,23 +183,23 @@ func (a *batchLookup) add(t Type, index int) *lookup {
 	return i
 }
 
-// answer ends the lookup of a single record and returns its first suppressed hash.
-func (a *batchLookup) answer() (Hash, bool) {
-	a.look()
+// finish ends the lookup of a single record and returns its first suppressed hash.
+func (a *batchLookup) finish() (Hash, bool) {
+	a.resolve()
 	found := a.found[0]
-	a.end()
+	a.release()
 	return found.Hash, found.Hit
 }
 
-// end resets and releases the lookup.
-func (a *batchLookup) end() {
+// release resets the lookup and returns it to the pool.
+func (a *batchLookup) release() {
 	s := a.set
 	a.set, a.found, a.raw = nil, a.found[:0], ""
-	s.asking.Put(a)
+	s.lookups.Put(a)
 }
 
-// look looks up the identifiers collected so far.
-func (a *batchLookup) look() {
+// resolve looks up the identifiers collected so far.
+func (a *batchLookup) resolve() {
 	if a.n == 0 {
 		return
 	}

@@ -14,9 +14,9 @@ func (s *Set) Record(r *record.Record) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
 	}
-	a := s.begin(0)
+	a := s.lookUpRecord(0)
 	a.record(r)
-	return a.answer()
+	return a.finish()
 }
 
 // record looks up the identifiers of a record. Types that were never suppressed are not even normalized.

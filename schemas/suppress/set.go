@@ -75,7 +75,7 @@ type Set struct {
 	loaded chan struct{}
 	once   sync.Once
 
-	asking sync.Pool // of *asked
+	lookups sync.Pool // of *batchLookup
 
 	watch sync.Mutex
 	woken chan struct{}

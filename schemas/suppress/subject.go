@@ -58,7 +58,7 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	a := s.begin(t.webset)
+	a := s.lookUpRecord(t.webset)
 	a.id(t.id, p.ID)
 	a.standard(t.username, p.Username)
 	for _, e := range p.Emails {
@@ -68,7 +68,7 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 	for _, v := range p.Drop {
 		a.sum(v.Type, v.Sum)
 	}
-	return a.answer()
+	return a.finish()
 }
 
 // Account reports whether statements about an account are suppressed: its normalized username was requested
@@ -81,9 +81,9 @@ func (s *Set) Account(platform, username string) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	a := s.begin(t.webset)
+	a := s.lookUpRecord(t.webset)
 	a.account(t, username)
-	return a.answer()
+	return a.finish()
 }
 
 // ID reports whether the record with this id on a platform is suppressed by its id.
@@ -95,9 +95,9 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	a := s.begin(t.webset)
+	a := s.lookUpRecord(t.webset)
 	a.id(t.id, id)
-	return a.answer()
+	return a.finish()
 }
 
 // Identifier reports whether an identifier of a person is suppressed. Its form is "<platform> id <id>",
@@ -141,9 +141,9 @@ func (s *Set) Author(email string) bool {
 	if !s.active() {
 		return false
 	}
-	a := s.begin(bitCodehost)
+	a := s.lookUpRecord(bitCodehost)
 	a.emailKey(email)
-	_, hit := a.answer()
+	_, hit := a.finish()
 	return hit
 }
 
