@@ -53,7 +53,7 @@ type Loader[K comparable, V any] struct {
 	closed  bool
 	running int                // slots in use
 	taking  int                // running slots that are about to take a batch
-	crowd   bool               // whether the last batch had several keys
+	crowded bool               // whether the last batch had several keys
 	queue   []*entry[K, V]     // oldest first
 	waiting map[K]*entry[K, V] // queue by key
 }
@@ -174,9 +174,9 @@ func (g *Loader[K, V]) leave(c *call[K, V]) {
 func (g *Loader[K, V]) serve() {
 	for {
 		g.mu.Lock()
-		crowd := g.crowd && len(g.queue) < g.cfg.MaxKeys
+		linger := g.crowded && len(g.queue) < g.cfg.MaxKeys
 		g.mu.Unlock()
-		if crowd && g.cfg.Linger > 0 {
+		if linger && g.cfg.Linger > 0 {
 			select {
 			case <-time.After(g.cfg.Linger):
 			case <-g.base.Done():
@@ -258,7 +258,7 @@ func (g *Loader[K, V]) take(cancel context.CancelFunc) (*batch[K, V], []K) {
 		g.running--
 		return nil, nil
 	}
-	g.crowd = len(keys) > 1
+	g.crowded = len(keys) > 1
 	return b, keys
 }
 

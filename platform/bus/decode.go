@@ -258,7 +258,7 @@ func (f *fetcher) message(r recordbatch.Record) kafka.Message {
 	if r.HeaderCount > 0 {
 		m.Headers = make([]kafka.Header, 0, r.HeaderCount)
 		r.EachHeader(func(h recordbatch.Header) {
-			m.Headers = append(m.Headers, kafka.Header{Key: f.names.at(len(m.Headers), h.Key), Value: own(h.Value)})
+			m.Headers = append(m.Headers, kafka.Header{Key: f.names.name(len(m.Headers), h.Key), Value: own(h.Value)})
 		})
 	}
 	return m
@@ -270,8 +270,8 @@ type headerNames [eventHeaders + 2]string
 // longHeaderName is the length in bytes from which names are not cached.
 const longHeaderName = 64
 
-// at returns the name of the i-th header.
-func (n *headerNames) at(i int, name []byte) string {
+// name returns the name of the i-th header.
+func (n *headerNames) name(i int, name []byte) string {
 	if i >= len(n) || len(name) >= longHeaderName {
 		return string(name)
 	}

@@ -79,7 +79,7 @@ func (c *PartitionConsumer) generation(ctx context.Context, gen *kafka.Generatio
 		for _, a := range assignments {
 			tp := topicPartition{topic, a.ID}
 			track := commits.tracker(tp)
-			owners.Go(func() { c.own(ctx, client, tp, a.Offset, track) })
+			owners.Go(func() { c.runOwner(ctx, client, tp, a.Offset, track) })
 		}
 	}
 	finished := make(chan struct{})
@@ -90,8 +90,8 @@ func (c *PartitionConsumer) generation(ctx context.Context, gen *kafka.Generatio
 	committing.Wait()
 }
 
-// own calls the owner in a loop until ctx ends.
-func (c *PartitionConsumer) own(
+// runOwner calls the owner in a loop until ctx ends.
+func (c *PartitionConsumer) runOwner(
 	ctx context.Context, client *kafka.Client, tp topicPartition, offset int64, track *tracker,
 ) {
 	wait := newBackoff(minRetryDelay, maxRetryDelay)

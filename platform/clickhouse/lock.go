@@ -64,7 +64,7 @@ type lock struct {
 func (l *lock) acquire(ctx context.Context, wait time.Duration) error {
 	deadline := time.Now().Add(wait)
 	for {
-		other, err := l.other(ctx)
+		other, err := l.otherHolder(ctx)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (l *lock) announce(ctx context.Context) (other string, err error) {
 		}
 		return "", err
 	}
-	if other, err = l.other(ctx); err != nil || other == "" {
+	if other, err = l.otherHolder(ctx); err != nil || other == "" {
 		return "", err
 	}
 	return other, l.write(ctx, true)
@@ -144,8 +144,8 @@ SELECT ?, now64(3), ?`, l.token, released)
 	return nil
 }
 
-// other returns the token of another process that holds the lock and has not expired, or "".
-func (l *lock) other(ctx context.Context) (string, error) {
+// otherHolder returns the token of another process that holds the lock and has not expired, or "".
+func (l *lock) otherHolder(ctx context.Context) (string, error) {
 	var token string
 	err := l.conn.QueryRow(ctx, `SELECT any(token) FROM (
 	SELECT token, max(seen_at) AS seen, argMax(released, (seen_at, released)) AS done FROM muster_migrations_lock
