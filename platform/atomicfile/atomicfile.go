@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// WriteBytes is Write of raw.
+// WriteBytes is Write with raw as the content.
 func WriteBytes(path string, raw []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(raw)

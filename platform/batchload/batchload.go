@@ -27,7 +27,7 @@ type Config[K comparable, V any] struct {
 	// Timeout limits the time of one query.
 	Timeout time.Duration
 	// Linger is how long a query waits for more keys if the previous one had several: callers that were answered
-	// together call again together, and without a delay the first of them would get a query of its own.
+	// together call again together, and without a delay the first of them would get a separate query.
 	Linger time.Duration
 	// Permits, if set, is shared with other loaders: a query holds one slot of it while it runs.
 	Permits chan struct{}

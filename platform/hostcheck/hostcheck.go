@@ -1,8 +1,8 @@
 // Package hostcheck protects HTTP servers without authentication from requests by web pages.
 //
-// A page can reach such a server by DNS rebinding, under a domain of its own, or by cross-origin requests. A [Guard]
-// rejects both: the Host of a request must be an IP address, localhost or a configured name, and the request must not
-// come from a page of another origin. Programs do not send Origin headers and are not affected.
+// A page can reach such a server by DNS rebinding, under its own domain, or by cross-origin requests. A [Guard] rejects
+// both: the Host of a request must be an IP address, localhost or a configured name, and the request must not come from
+// a page of another origin. Programs do not send Origin headers and are not affected.
 package hostcheck
 
 import (

@@ -32,9 +32,9 @@ type Unit struct {
 // GroupConfig configures a [Group].
 type GroupConfig struct {
 	Logger *slog.Logger
-	// StopTimeout is the time that all units together have to stop in order; the default is 8 s, twice the stop
-	// timeout of a [Server], so that units with a stop timeout of their own finish first. After it the contexts of all
-	// remaining units end at once.
+	// StopTimeout is the time that all units together have to stop in order; the default is 8 s, twice the stop timeout
+	// of a [Server], so that units with a stop timeout of their own finish first. After it the contexts of all
+	// remaining units end.
 	StopTimeout time.Duration
 }
 

@@ -22,7 +22,7 @@ type values interface {
 	reset()
 }
 
-// column holds values of a Go type that clickhouse-go appends at once.
+// column holds values of a Go type that clickhouse-go appends in one call.
 type column[T any] struct{ list []T }
 
 func (c *column[T]) add(v T) { c.list = append(c.list, v) }
@@ -31,7 +31,7 @@ func (c *column[T]) appendTo(dst driver.BatchColumn) error {
 	if len(c.list) == 0 {
 		return nil
 	}
-	if lists, ok := any(c.list).([][]string); ok { // Appending all at once uses reflection.
+	if lists, ok := any(c.list).([][]string); ok { // Appending all in one call uses reflection.
 		for _, list := range lists {
 			if err := dst.AppendRow(list); err != nil {
 				return err

@@ -23,9 +23,8 @@
 // entries describe, and starts a new [Store.Generation], so that checkpoints elsewhere become
 // invalid as well.
 //
-// A crash of the machine is such a case: the end of a broker's log on it may be lost while the
-// entries for it are on disk. So [Tx.MarkUsed] syncs the boot ID of the machine to disk before the
-// first entry is written. [Store.BindCluster] clears it when it records new end offsets. If it
-// finds the ID of another boot, no end offsets were recorded before the crash. Without a boot ID
-// each process counts as a boot of its own.
+// A crash of the machine is such a case: the end of a broker's log on it may be lost while the entries for it are on
+// disk. So [Tx.MarkUsed] syncs the boot ID of the machine to disk before the first entry is written.
+// [Store.BindCluster] clears it when it records new end offsets. If it finds the ID of another boot, no end offsets
+// were recorded before the crash. Without a boot ID each process counts as a separate boot.
 package dedup

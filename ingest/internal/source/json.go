@@ -476,8 +476,8 @@ func (j *JSON) indentedEnd(b []byte, i, from int, ended bool) int {
 	}
 }
 
-// takeOversize skips an oversize object, of which b has been read, and returns it as a chunk of its
-// own. The object is a value up to its end, or an invalid line.
+// takeOversize skips an oversize object, of which b has been read, and returns it as a separate chunk. The object is a
+// value up to its end, or an invalid line.
 func (j *JSON) takeOversize(b []byte) (*Chunk, error) {
 	over := oversizeObject{lineHash: lineHash{sha: sha256.New()}}
 	line := Line{Number: j.pos.Line + 1, Offset: j.pos.Offset, Inner: j.midLine}

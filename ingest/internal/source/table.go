@@ -343,7 +343,7 @@ func badField(i int, reason string) *record.ValidationError {
 	return &record.ValidationError{Code: record.CodeSyntax, Reason: fmt.Sprintf("is not CSV: field %d %s", i+1, reason)}
 }
 
-// takeOversizeRow skips an oversize row, of which head has been read, and returns it as a chunk of its own.
+// takeOversizeRow skips an oversize row, of which head has been read, and returns it as a separate chunk.
 func (t *Table) takeOversizeRow(head []byte, s rowScanner) (*Chunk, error) {
 	start := t.pos
 	prefix := bytes.Clone(head[:t.opts.Head])

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Tables by hand, one "place=name|name" a line. A place may have several lines.
+// Handwritten tables with one "place=name|name" per line. A place may have several lines.
 var (
 	// betterCountries are usual names of countries that GeoNames has under another name.
 	//go:embed data/better-countries.txt
 	betterCountries string
-	// betterStates is the same for states, by their code in GeoNames.
+	// betterStates are the same for states, by GeoNames code.
 	//go:embed data/better-states.txt
 	betterStates string
 	// countryNames are names of countries that the sources lack.
@@ -28,11 +28,11 @@ var (
 	// languages are those in which countries are also written.
 	//go:embed data/languages.txt
 	languages string
-	// weakNames count only beside a country or state although the list of words lacks them, or although they are large
+	// weakNames are accepted only with a country or state, although they are not in the list of words, or are large
 	// cities.
 	//go:embed data/weak-names.txt
 	weakNames string
-	// strongNames count by themselves although they are words.
+	// strongNames are accepted alone although they are words.
 	//go:embed data/strong-names.txt
 	strongNames string
 )

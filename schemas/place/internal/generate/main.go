@@ -380,7 +380,7 @@ func (b *builder) encode() []byte {
 	for _, z := range b.zones {
 		text(z)
 	}
-	names := make([][]string, len(b.cities)) // the folded names of cities beside their main ones
+	names := make([][]string, len(b.cities)) // the folded names of cities other than their main ones
 	var others []string                      // the folded names of countries, states and regions
 	for _, key := range slices.Sorted(maps.Keys(b.keys)) {
 		other := false
