@@ -176,8 +176,8 @@ func TestDiff(t *testing.T) {
 		"equal":   {`{"a":[1,{"b":null}]}`, `{"a":[1.0,{"b":null}]}`, ""},
 		"value":   {`{"a":[1,"x"]}`, `{"a":[1,"y"]}`, `$.a[1]: want "x", got "y"`},
 		"type":    {`{"a":1}`, `{"a":"1"}`, `$.a: want 1, got "1"`},
-		"missing": {`{"a":null}`, `{}`, `$.a: want null, it is missing`},
-		"more":    {`{}`, `{"a":true}`, `$.a: is not expected, got true`},
+		"missing": {`{"a":null}`, `{}`, `$.a: want null, got none`},
+		"more":    {`{}`, `{"a":true}`, `$.a: want none, got true`},
 		"length":  {`[1]`, `[1,2]`, `$: want 1 entries, got 2`},
 		"list":    {`null`, `[]`, `$: want null, got []`},
 	} {
