@@ -1,4 +1,4 @@
-# muster: `make help` lists what can be done here.
+# `make help` lists the targets.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,16 +8,16 @@ MODULES   := schemas platform ingest projector query-api/client query-api discov
 BIN       := bin/muster
 DATA_DIR  ?= .muster
 SAMPLE    ?= 2000
-# RACE=-race turns the race detector on, as CI does.
+# RACE=-race enables the race detector, as in CI.
 RACE      ?=
-# KAFKAS are the ways in which `make test-kafka` runs Apache Kafka.
+# KAFKAS are the configurations of Apache Kafka of `make test-kafka`.
 KAFKAS    ?= apache apache-sasl-ssl apache-mtls
-# KAFKA_SEEDS is how many seeds of `make chaos` it adds there.
+# KAFKA_SEEDS is the number of seeds of `make chaos` that it also runs.
 KAFKA_SEEDS ?= 4
-# QUERIES and SEED are those of `make test-search`.
+# QUERIES and SEED are options of `make test-search`.
 QUERIES   ?= 5000
 SEED      ?= 1
-# SEEDS is how many times `make chaos` draws four faults.
+# SEEDS is the number of seeds of `make chaos`, with four faults each.
 SEEDS     ?= 20
 # TESTS narrows `make test` to some packages: make test TESTS=./schemas/...
 TESTS     ?= work
@@ -42,31 +42,31 @@ run: build ## start the whole platform with sample data and print curl lines
 engine: ## fetch and unpack the embedded ClickHouse engine into the user's cache
 	$(GO) run ./deploy/cmd/muster engine fetch
 
-test: engine ## all tests that need no further server (RACE=-race for the race detector)
+test: engine ## all tests that need no other server (RACE=-race for the race detector)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -timeout 20m $(TESTFLAGS) $(TESTS)
 
-test-kafka: build ## the pipeline suites on a real Apache Kafka, plain, with SASL_SSL and with certificates of the clients, and KAFKA_SEEDS seeds of `make chaos` on it (needs Java 17 and Maven)
+test-kafka: build ## the pipeline suites and KAFKA_SEEDS seeds of `make chaos` on Apache Kafka: plain, SASL_SSL, client certificates (needs Java 17, Maven)
 	for kafka in $(KAFKAS); do \
 		MUSTER_TEST_KAFKA=$$kafka $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- \
 			-count=1 -short -timeout 20m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
 	done
 	[ $(KAFKA_SEEDS) = 0 ] || { $(GO) build -o bin/muster-chaos ./deploy/chaos; bin/muster-chaos -apache -seeds $(KAFKA_SEEDS) $(CHAOSFLAGS); }
 
-test-search: engine ## search against OpenSearch, QUERIES random queries (needs Java 17 and Maven; SEED=n draws others)
+test-search: engine ## search compared with OpenSearch, QUERIES random queries (SEED=n for others; needs Java 17 and Maven)
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
-test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there): every test of the files with the tag
+test-redis: ## the suites of state shared by replicas on a Redis server (Debian's redis-server, downloaded if missing)
 	files=$$(grep -rl '^//go:build redis$$' --include='*_test.go' query-api); \
 	tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd '|'); test -n "$$tests"; \
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run "^($$tests)\$$" $(RACE) $(TESTFLAGS) $$(dirname $$files | sort -u | sed 's|^|./|')
 
 .PHONY: test-postgres
-test-postgres: ## what the bench compares enrichment with, on a real PostgreSQL (Debian's postgresql-15, fetched if it is not there)
+test-postgres: ## the bench's alternative on a PostgreSQL server (Debian's postgresql-15, downloaded if missing)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags postgres $(RACE) $(TESTFLAGS) ./deploy/bench/postgres
 
 .PHONY: test-clickhouse
-test-clickhouse: build engine ## the store's suites on a server that they did not start: that of CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine` (those that kill or damage their engine aside)
+test-clickhouse: build engine ## the store's suites on an external server: CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine`
 	work=$$(mktemp -d); engine=; trap '[ -z "$$engine" ] || { kill $$engine; wait $$engine || true; }; rm -rf "$$work"' EXIT; \
 	if [ -z "$${CLICKHOUSE_DSN:-}" ]; then \
 		MUSTER_ENGINE_PASSWORD=secret $(BIN) engine --data-dir "$$work" --clickhouse-addr 127.0.0.1:18123 >"$$work/log" 2>&1 & engine=$$!; \
@@ -76,7 +76,7 @@ test-clickhouse: build engine ## the store's suites on a server that they did no
 		-skip '^(TestProjector_SurvivesKilledEngine|TestConnection_RecoversFromKilledEngine|TestReadDamage_FindsDamageTheServerEncountered)$$' $(TESTFLAGS) ./platform/clickhouse ./projector/... ./query-api
 
 .PHONY: test-docs
-test-docs: engine chromium ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)
+test-docs: engine chromium ## /docs in headless Chromium (Debian's package, downloaded if missing; TESTFLAGS=-update takes new screenshots)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags browser -run TestBrowser ./deploy/e2e $(TESTFLAGS)
 
 .PHONY: chromium spectral
@@ -90,27 +90,27 @@ spectral:
 lint-api: ## lint the API description with spectral (fetched by npm: minutes the first time)
 	$(SPECTRAL) lint --fail-severity=warn -r deploy/apitest/spectral.yaml query-api/openapi.yaml
 
-test-api: build engine ## the API description: compared with the last release, and tried on the running server by schemathesis (EXAMPLES=n; needs Python)
+test-api: build engine ## the API description: compared with the last release, and tested on a server with schemathesis (EXAMPLES=n; needs Python)
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
 
 .PHONY: docs-check
-docs-check: engine ## the documentation: links, the commands of its code blocks are run, its tables and figures made again (needs Node, Python; minutes)
+docs-check: engine ## the documentation: links, commands in code blocks, tables and figures (needs Node, Python; minutes)
 	$(GO) test -count=1 -run '^(TestDocs_|TestMetrics_)' ./deploy/cmd/muster
 	$(GO) test -count=1 -run '^(TestPage|TestMeasured)' ./query-api/internal/search/clause ./query-api/internal/docs ./discovery-worker/internal/evaluate ./deploy/docs
 	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestDocs_CodeBlocksRun|TestDocs_ScreenshotsAreCurrentAndUsed|TestDocs_SnippetsRun|TestBackupPage|TestUpgradePage|TestClientsPage|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
 
 .PHONY: test-clients
-test-clients: engine ## the TypeScript client is generated anew and built; the examples of both clients and the snippets of the guides run against muster up, Kafka clients of Python and JavaScript produce to it (needs Node, Python)
+test-clients: engine ## both clients, the snippets of the guides, and Kafka clients in Python and JavaScript, on `muster up` (needs Node, Python)
 	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test
-	cd query-api/client-ts && npx --yes node@18.20.8 --test dist/test/client.test.js # the oldest that its README promises
+	cd query-api/client-ts && npx --yes node@18.20.8 --test dist/test/client.test.js # the oldest supported version
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
 
 .PHONY: test-connect
-test-connect: engine ## the code of connect.md with clickhouse-connect, DuckDB, the JDBC driver and clickhouse-go (needs Python, Java 17 and Maven)
+test-connect: engine ## the code of connect.md: clickhouse-connect, DuckDB, JDBC, clickhouse-go (needs Python, Java 17, Maven)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags connect -run TestConnect_ ./deploy/e2e $(TESTFLAGS)
 
-bench: build ## measure against named alternatives (PARTS="enrich footprint refresh" selects, PEOPLE=N sizes the world)
+bench: build ## benchmarks compared with alternatives (PARTS="enrich footprint refresh" selects, PEOPLE=N is the size)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)
 
@@ -118,12 +118,12 @@ bench: build ## measure against named alternatives (PARTS="enrich footprint refr
 house: ## measure the house rules: private words, long lines, hand-written lines, folders of a capability, sizes of packages
 	$(GO) run ./deploy/house
 
-chaos: build ## break the pipeline on purpose and check that nothing is lost or doubled (SEEDS=20; CHAOSFLAGS="-first 7 -only engine")
+chaos: build ## fault injection: nothing is lost or duplicated (SEEDS=20; CHAOSFLAGS="-first 7 -only engine")
 	$(GO) build -o bin/muster-chaos ./deploy/chaos
 	bin/muster-chaos -seeds $(SEEDS) $(CHAOSFLAGS)
 
 .PHONY: chaos-clocks
-chaos-clocks: ## the same with processes whose wall clocks step every two seconds, an hour to a month back and forth (a build of its own: minutes the first time)
+chaos-clocks: ## fault injection with wall clocks that jump every two seconds (a separate build: minutes the first time)
 	$(GO) build -o bin/muster-chaos ./deploy/chaos
 	bin/muster-chaos -stepped bin/muster-stepped
 	bin/muster-chaos -muster bin/muster-stepped -seeds $(SEEDS) $(CHAOSFLAGS)
@@ -136,17 +136,17 @@ fmt: ## format every Go file
 
 tidy: ## tidy every module, in dependency order
 	for m in $(MODULES); do (cd $$m && $(GO) mod tidy); done
-	$(GO) work sync # raises the modules to common versions, without their sums
+	$(GO) work sync # updates the modules to common versions, without go.sum
 	for m in $(MODULES); do (cd $$m && $(GO) mod tidy); done
 
-generate: ## regenerate what is generated
+generate: ## regenerate generated files
 	for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
 
-clean: ## remove build output (not the data folder, not the engine's cache)
+clean: ## remove build output (not the data directory and the engine's cache)
 	rm -rf bin dist
 
 .PHONY: dist
-dist: ## build dist/: tarball, .deb, .rpm, offline bundle, checksums (a module of its own: minutes the first time)
+dist: ## build dist/: tarball, .deb, .rpm, offline bundle, checksums (minutes the first time)
 	cd deploy/packages && GOWORK=off $(GO) run . $(DISTFLAGS)
 
 .PHONY: test-packages
@@ -158,14 +158,14 @@ eval-discovery: engine ## precision, recall and calibration of discovery (EVALFL
 	$(GO) run ./discovery-worker/evaldiscovery $(EVALFLAGS)
 
 .PHONY: test-webhook-js
-test-webhook-js: ## what the webhook sender delivers, judged by npm's standardwebhooks (needs Node and npm)
+test-webhook-js: ## webhook deliveries, verified by npm's standardwebhooks (needs Node and npm)
 	cd webhook-sender/verifyjs && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags node -run JavaScript $(RACE) $(TESTFLAGS) ./webhook-sender
 
 .PHONY: test-kubernetes
-test-kubernetes: ## the Helm chart, rendered by Helm and decoded by Kubernetes' own types (a module of its own: minutes to build the first time)
+test-kubernetes: ## the Helm chart, rendered by Helm and decoded with the Kubernetes types (minutes the first time)
 	cd deploy/kubernetes && GOWORK=off $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m $(TESTFLAGS) ./...
 
 .PHONY: test-alerts
-test-alerts: ## the alerts, evaluated by Prometheus' own code (a module of its own: a minute or more to build the first time)
+test-alerts: ## the alerts, evaluated by Prometheus' code (a minute or more the first time)
 	cd deploy/compose/alerts && GOWORK=off $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m $(TESTFLAGS) ./...

@@ -200,7 +200,7 @@ func TestLargeAnswers_LeaveMemoryToOtherOrganizations(t *testing.T) {
 	require.Less(t, refused, 6)
 	for range 3 {
 		r := f.do(http.MethodPost, networkPath, body, other)
-		require.Equal(t, http.StatusOK, r.status, "another organization is answered")
+		require.Equal(t, http.StatusOK, r.status, "another organization gets a response")
 		require.Len(t, r.list(), 100)
 	}
 	require.Equal(t, http.StatusOK, f.post(networkPath, `{"network":["octavia1"]}`).status,

@@ -21,7 +21,7 @@ import (
 	"muster/schemas/sampledata"
 )
 
-// openCluster creates the tables for a cluster of so many engines, each a shard, and returns connections to them.
+// openCluster creates the tables for a cluster of n engines, each a shard, and returns connections to them.
 func openCluster(t testing.TB, shards int) (*nativetest.Cluster, []driver.Conn) {
 	t.Helper()
 	const name, database = "muster", "muster"
@@ -64,7 +64,7 @@ func (s rawSink) Record(kind string, raw []byte) error {
 func (s rawSink) Truth([]byte) error { return nil }
 
 // Two engines as shards behind Distributed tables return the results of a single engine.
-func TestCluster(t *testing.T) {
+func TestCluster_AnswersAsSingleEngine(t *testing.T) {
 	cluster, conns := openCluster(t, 2)
 	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
 		cfg.QueryTimeout, cfg.RequestTimeout, cfg.SearchTimeout = waitTimeout, waitTimeout, waitTimeout
@@ -196,7 +196,7 @@ func TestCluster(t *testing.T) {
 		})
 	}
 	if testing.Short() {
-		return // the views' cluster form has been read as a whole
+		return // all views for a cluster were read
 	}
 	page, err := os.ReadFile("../deploy/docs/questions.md")
 	require.NoError(t, err)

@@ -245,7 +245,7 @@ func TestContext(t *testing.T) {
 		f.spends(before + 1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		require.Empty(t, w.deliveries[id], "the worker has delivered it")
+		require.Empty(t, w.deliveries[id], "delivered by the worker")
 	})
 	t.Run("another organization's", func(t *testing.T) {
 		other, err := f.accounts.CreateOrganization(t.Context(), "Other", "development")

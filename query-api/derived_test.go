@@ -74,7 +74,7 @@ func TestDerivedValues_AreServedAndListed(t *testing.T) {
 				`"continent":"Europe","latitude":60.393,
 				"longitude":5.3242,"label":"Bergen, Vestland, Norway","timezone":"Europe/Oslo"},` +
 				`"derived":["first_name","last_name","location_canonical","names","url"]}`},
-		"given ones stay": {codehost + "derive-not", []string{"location_canonical", "url", "derived"}, `{
+		"recorded values stay": {codehost + "derive-not", []string{"location_canonical", "url", "derived"}, `{
 			"location_canonical":{"city":"Own City","country":"Own Land"},` +
 			`"url":"https://codehost.example/derive-not","derived":["first_name","last_name","names"]}`},
 		"no place": {codehost + "nowhere", []string{"location_canonical", "first_name", "last_name"},
@@ -196,7 +196,7 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 	for _, address := range []string{"DAG@fjord.example", "630010+derive-me@users.noreply.codehost.example"} {
 		require.JSONEq(t, `{"user_id":630010}`, members(`{"email":"`+address+`"}`, "user_id"), address)
 	}
-	require.Equal(t, "none", members(`{"email":"olga@fjord.example"}`, "user_id"), "another account's author")
+	require.Equal(t, "none", members(`{"email":"olga@fjord.example"}`, "user_id"), "the author of another account")
 	for query, want := range map[string]string{
 		"derive-me&must_have=commit_count":    `{"user_id":630010}`,
 		"derive-me&must_have=repo_languages":  `{"user_id":630010}`,

@@ -86,7 +86,7 @@ func TestDiscoveredLinks_AreFollowedFromConfidence(t *testing.T) {
 		require.EqualValues(t, 1, codehost["user_id"])
 		require.Equal(t, mark("network", "found", 0.9312), codehost["discovered_link"])
 		require.Equal(t, "found", codehost["network_username"])
-		require.NotContains(t, network, "discovered_link", "it was asked for")
+		require.NotContains(t, network, "discovered_link", "requested")
 		codehost, network = person(`{"codehost":"dev-FOUND"` + both)
 		require.Equal(t, "p1", network["profile_id"])
 		require.Equal(t, mark("codehost", "Dev-found", 0.9312), network["discovered_link"])

@@ -64,7 +64,7 @@ func requestsOf(t *testing.T, path string, op *openapi3.Operation) []request {
 			require.NoError(t, err)
 			out = append(out, request{path, string(body)})
 		}
-		require.NotEmpty(t, out, "%s has examples of bodies", op.OperationID)
+		require.NotEmpty(t, out, "%s has example bodies", op.OperationID)
 		return out
 	}
 	base, optional := url.Values{}, []url.Values{}
@@ -179,7 +179,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 		switch string(task.Person) {
 		case `"failed"`:
 			return &event.Context{Status: event.ContextFailed,
-				Failure: &event.ContextFailure{Status: 500, Detail: "the profile could not be made"}}
+				Failure: &event.ContextFailure{Status: 500, Detail: "profile creation failed"}}
 		case `"slow"`:
 			return nil
 		}
@@ -192,7 +192,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 		true:  f.newKey(queryapi.KeyOptions{Name: "usage", Scopes: []string{event.ScopeUsage}}),
 		false: f.newKey(queryapi.KeyOptions{Name: "enrich", Scopes: []string{event.ScopeEnrich}}),
 	}
-	for usage, key := range narrow { // the service has heard of it
+	for usage, key := range narrow { // the service has read the change
 		path := map[bool]string{true: enrichPath, false: "/v1/context"}[usage]
 		waitForStatus(t, http.StatusForbidden, func() response {
 			return f.do(http.MethodPost, path, `{}`, map[string]string{"Authorization": "Bearer " + key})
@@ -243,7 +243,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what is left", func(t *testing.T) { otherwise(t, f, store) })
+	t.Run("the current state", func(t *testing.T) { otherwise(t, f, store) })
 }
 
 // keptContext makes the context call of the documented example.
@@ -307,7 +307,7 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 		both.Go(func() { answers <- f.do(op.method, call.path, other, at) })
 	}
 	second := <-answers
-	require.Equal(t, 409, second.status, "the second ends at once: %s", second.body)
+	require.Equal(t, 409, second.status, "the second call ends immediately: %s", second.body)
 }
 
 // otherwise covers the rest: single parameters and internal failures.

@@ -60,7 +60,7 @@ func whole() bool {
 	return true
 }
 
-// untested reports the parts of the OpenAPI document that no test has covered.
+// untested reports the parts of the OpenAPI document that no test has exercised.
 func untested() int {
 	checker, err := description()
 	if err != nil {
@@ -77,7 +77,7 @@ func untested() int {
 			func(u string) bool { return name == u || strings.HasPrefix(name, u+": header ") })
 	})
 	for _, name := range missing {
-		fmt.Fprintln(os.Stderr, "openapi.yaml has what no test meets:", name)
+		fmt.Fprintln(os.Stderr, "openapi.yaml has parts that no test exercises:", name)
 	}
 	return min(1, len(missing))
 }

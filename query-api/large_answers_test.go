@@ -39,7 +39,7 @@ func TestLargeAnswers_RejectedCallIsFree(t *testing.T) {
 	require.Equal(t, http.StatusOK, f.post("/v1/person/search", search).status)
 	f.insert(record.KindNetworkPerson, others...)
 	r := f.post(networkPath, `{"network":["`+strings.Join(names, `","`)+`"]}`)
-	require.Equal(t, http.StatusInternalServerError, r.status, "as of a store that is away")
+	require.Equal(t, http.StatusInternalServerError, r.status, "as if the store were unavailable")
 	require.Equal(t, "2", r.header.Get("Retry-After"))
 	require.Contains(t, r.detail(), "fewer records")
 	require.NotContains(t, f.log.String(), `"level":"ERROR"`)

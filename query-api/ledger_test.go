@@ -21,7 +21,7 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// The topic lost its end, of which the read model has rows, and reuses the offsets.
+// The topic has lost its end, whose rows are in the read model, and reuses the offsets.
 func TestLedger_SumsAfterLogTruncation(t *testing.T) {
 	b := brokertest.Start(t)
 	reader := ledger.Reader{Conn: openStore(t, enginetest.Tables(t, migrate)), Bus: bus.Config{Brokers: b.Addrs()}}
@@ -155,7 +155,7 @@ func TestLedger_ReadsOnlyUnprojectedTail(t *testing.T) {
 		Err: kerr.UnknownTopicOrPartition, Count: 1})
 	read.Store(offset)
 	_, err = reader.Balances(t.Context(), period)
-	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition, "who asked asks again")
+	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition, "the caller asks again")
 	sums, err = reader.Balances(t.Context(), period)
 	require.NoError(t, err)
 	require.EqualValues(t, 4, sums["org"][0].Calls)

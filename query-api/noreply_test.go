@@ -47,7 +47,7 @@ func TestEnrichPerson_FindsAccountsByNoReplyAddress(t *testing.T) {
 		`{"email":"erased@users.noreply.codehost.example"}`:                                         "51/-",
 		`{"email":"62+listed@users.noreply.codehost.example"}`:                                      "61/-",
 	} {
-		require.Equal(t, want, who(t, f.enrich(request)), request)
+		require.Equal(t, want, answeredBy(t, f.enrich(request)), request)
 	}
 	found := f.enrich(
 		`{"email":"7654+milakern@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)

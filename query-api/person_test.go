@@ -42,8 +42,9 @@ func tail(members []string) string {
 	return "," + strings.Join(members, ",")
 }
 
-// who returns the identities in a person enrichment response, as "12/p_7", with "-" for a webset without a match.
-func who(t *testing.T, answer map[string]any) string {
+// answeredBy returns the identities in a person enrichment response, as "12/p_7", with "-" for a webset without a
+// match.
+func answeredBy(t *testing.T, answer map[string]any) string {
 	t.Helper()
 	person := answer["person"].(map[string]any)
 	codehost, network := "-", "-"
@@ -112,8 +113,8 @@ func TestEnrichPerson_ReturnsAllMappedFields(t *testing.T) {
 	require.JSONEq(t, want, string(text))
 
 	// Without websets it is the codehost one alone.
-	require.Equal(t, "12/-", who(t, f.enrich(`{"codehost":"OCTAVIA"}`)))
-	require.Equal(t, "-/p_1", who(t, f.enrich(`{"codehost":"octavia","websets":["network"]}`)))
+	require.Equal(t, "12/-", answeredBy(t, f.enrich(`{"codehost":"OCTAVIA"}`)))
+	require.Equal(t, "-/p_1", answeredBy(t, f.enrich(`{"codehost":"octavia","websets":["network"]}`)))
 }
 
 func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
@@ -125,7 +126,7 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		codehostPerson(2, "bela", "2026-01-01", `"emails":["bela@x.example"]`),
 		codehostPerson(3, "carl", "2026-01-01"),
 		codehostPerson(4, "dora", "2026-01-01", `"network_username":"missing"`),
-		// A handle that moved: 5 had it, 6 has it now.
+		// A username that moved: 5 had it, 6 has it now.
 		codehostPerson(5, "moved", "2025-01-01"),
 		codehostPerson(6, "other", "2025-01-01"),
 		// Two that claim one name at the same time: the newest record holds it.
@@ -186,7 +187,7 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		{"other script", `{"codehost":"\u5f20\u4f1f-\ud83d\ude00"}`, "17/-"},
 		{"network username finds the codehost record", `{"network_username":"anna-net"}`, "1/-"},
 		{"both by either", `{"codehost":"anna"` + both, "1/n1"},
-		{"both by the other", `{"network_username":"anna-net"` + both, "1/n1"},
+		{"both, by the network username", `{"network_username":"anna-net"` + both, "1/n1"},
 		{"declared by the other side, as a URL", `{"codehost":"bela"` + both, "2/n2"},
 		{"the same from there", `{"network_username":"bela-net"` + both, "2/n2"},
 		{"account-link", `{"codehost":"carl"` + both, "3/n3"},
@@ -198,13 +199,13 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 		{"two holders", `{"codehost":"twin"}`, "8/-"},
 		{"withdrawn", `{"codehost":"gone"}`, "-/-"},
 		{"withdrawn, by e-mail", `{"email":"gone@x.example"}`, "-/-"},
-		{"no record of its own, but linked by a declaration", `{"codehost":"ghost","websets":["network"]}`, "-/n5"},
-		{"no record of its own, but linked by an account-link", `{"codehost":"unknown-codehost","websets":["network"]}`,
+		{"no record with the username, but a declared link", `{"codehost":"ghost","websets":["network"]}`, "-/n5"},
+		{"no record with the username, but an account-link", `{"codehost":"unknown-codehost","websets":["network"]}`,
 			"-/n3"},
-		{"no record of its own, and the linked record's other account was not asked for",
+		{"no record with the username, and the linked record's other account was not requested",
 			`{"codehost":"unknown-codehost"` + both, "-/n3"},
 		{"e-mail", `{"email":"ANNA@x.example"}`, "1/-"},
-		{"e-mail written with a name, by the other form of its domain", `{"email":"mailto:bea@xn--bcher-kva.example"}`,
+		{"e-mail with a display name and the other form of the domain", `{"email":"mailto:bea@xn--bcher-kva.example"}`,
 			"19/-"},
 		{"e-mail of the linked record in a webset that is not requested",
 			`{"email":"anna@x.example","websets":["network"]}`, "-/n1"},
@@ -217,22 +218,22 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 			"12/n12"},
 		{"e-mail in both websets, a declared link names someone else", `{"email":"hugo@x.example"` + both, "15/-"},
 		{"e-mail in both websets without links", `{"email":"pair@x.example"` + both, "16/n16"},
-		{"specific before e-mail", `{"codehost":"bela","email":"anna@x.example"}`, "2/-"},
+		{"specific identifier before e-mail", `{"codehost":"bela","email":"anna@x.example"}`, "2/-"},
 		{"e-mail when nothing specific matches",
 			`{"codehost":"missing","network_username":"no-one","email":"anna@x.example"}`, "1/-"},
 		{"no mixture: the first decides", `{"codehost":"dora","network_username":"anna-net"` + both, "4/-"},
 		{"second specific when the first does not match", `{"codehost":"missing","network_username":"anna-net"}`, "1/-"},
-		{"each webset by itself: another one's record does not empty it",
+		{"websets are independent: a record in one does not empty the other",
 			`{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/n16"},
-		{"declared before a link of less confidence that is newer", `{"codehost":"finn"` + both, "13/n13"},
+		{"declared link before a newer, less confident one", `{"codehost":"finn"` + both, "13/n13"},
 		{"two declare one account: the newest", `{"codehost":"jan","websets":["network"]}`, "-/n18"},
 		{"the newer declaration, its own", `{"network_username":"kate-net"}`, "20/-"},
-		{"the newer declaration, its own, from the other side", `{"codehost":"leo","websets":["network"]}`, "-/n22"},
+		{"the newer declaration, made by the network record", `{"codehost":"leo","websets":["network"]}`, "-/n22"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := *f
 			f.t = t
-			require.Equal(t, tc.want, who(t, f.enrich(tc.request)))
+			require.Equal(t, tc.want, answeredBy(t, f.enrich(tc.request)))
 		})
 	}
 
@@ -246,7 +247,7 @@ func TestEnrichPerson_ResolvesIdentifiers(t *testing.T) {
 	require.Nil(t, username("twin"))
 }
 
-func TestEnrichCompany(t *testing.T) {
+func TestEnrichCompany_UsesTheFirstIdentifierThatMatches(t *testing.T) {
 	f := start(t, nil)
 	company := func(id, slug, network, updated, name string) string {
 		return fmt.Sprintf(

@@ -66,7 +66,7 @@ type Reconciliation struct {
 	Period    string `json:"period"`
 	Ledger    Totals `json:"ledger"`
 	ReadModel Totals `json:"read_model"`
-	// Seen is nil if no client observations were given.
+	// Observed is nil if no client observations were given.
 	Observed *Totals `json:"observed,omitempty"`
 	// Unanswered is the number of calls whose response may not have left; they are not charged.
 	Unanswered int64 `json:"unanswered"`
@@ -99,9 +99,9 @@ type entry struct {
 	requests, credits int64
 }
 
-// Reconcile replays the ledger from its beginning and compares it with the read model and, unless
-// seen is nil, with what clients observed. The read model lags unless the projector has caught up.
-// If organization is not empty, other organizations are ignored.
+// Reconcile replays the ledger from its beginning and compares it with the read model and, unless observed is nil, with
+// what clients observed. The read model lags unless the projector has caught up. If organization is not empty, other
+// organizations are ignored.
 func Reconcile(
 	ctx context.Context, cfg bus.Config, conn driver.Conn, period, organization string, seen []ObservedCalls,
 ) (*Reconciliation, error) {

@@ -134,7 +134,7 @@ func TestService_SendsNothingToRedisAfterStop(t *testing.T) {
 	resume := sync.OnceValue(server.Resume)
 	t.Cleanup(func() { require.NoError(t, resume()) })
 	require.Equal(t, http.StatusBadRequest, ask(t, f, s.URL(), networkPath, `{}`).status, "it passes without its rate")
-	require.Positive(t, u.n.Load(), "the rate is still asked for")
+	require.Positive(t, u.n.Load(), "the rate check still runs")
 	time.AfterFunc(500*time.Millisecond, func() {
 		if err := resume(); err != nil {
 			t.Error(err)

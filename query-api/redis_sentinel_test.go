@@ -122,7 +122,7 @@ func TestReplicas_ChargeOnceAcrossSentinelFailover(t *testing.T) {
 			next.LoseTrack(t, primary)
 			more("calls are not answered without a replica", 3)
 			require.NoError(t, tc.away(primary))
-			require.NoError(t, sentinels.All()[0].Kill(), "one of three may be away, too")
+			require.NoError(t, sentinels.All()[0].Kill(), "one of three Sentinels may be down, too")
 			next.WaitRole(t, "master")
 			more("calls are not answered again", 20)
 			if tc.back != nil {

@@ -99,7 +99,7 @@ func TestReplicas_ShareCreditsRatesAndAnswers(t *testing.T) {
 	for _, url := range urls {
 		waitForStatus(t, http.StatusOK, func() response { return ask(t, f, url, networkPath, `{"network":"missing"}`) })
 		used, _ := credits(t, f, url)
-		require.EqualValues(t, 100, used, "what was spent before stays spent")
+		require.EqualValues(t, 100, used, "spent credits stay spent")
 	}
 	for range 20 {
 		require.Equal(t, 1, charged(t, ask(t, f, urls[1], networkPath, `{"network":"octavia"}`)))

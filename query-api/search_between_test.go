@@ -23,7 +23,7 @@ func TestSearch_LaterPagesUseAbsentTermsOfOtherSearches(t *testing.T) {
 			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe"}},"filter":{"match":` +
 				`{"profile.headline":"data yyyy"}}}},"sort":["_score"]`, counted: "yyyy",
 		},
-		"another word was absent": {
+		"another absent word": {
 			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe xxxx"}},"filter":{"match":` +
 				`{"profile.headline":"data vvvv"}}}},"sort":["_score"]`, counted: "vvvv",
 		},
@@ -65,7 +65,7 @@ func TestSearch_LaterPagesUseAbsentTermsOfOtherSearches(t *testing.T) {
 // between runs a function before a statement of some kind is sent, after the parts of the table were listed.
 type between struct {
 	driver.Conn
-	looked chan struct{} // closed when the parts are known
+	looked chan struct{} // closed when the parts are listed
 	at     string
 	do     atomic.Pointer[func()]
 }
@@ -108,7 +108,7 @@ func TestSearch_FindsTermsThatChangeDuringTheSearch(t *testing.T) {
 	})
 	f.insert(record.KindNetworkPerson,
 		append(searchPeople(), `{"profile_id":"f","last_updated":"2026","username":"f","headline":"foobar"}`)...)
-	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)), 2, "the parts are known")
+	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)), 2, "parts listed")
 	change := func() {
 		f.insert(record.KindNetworkPerson,
 			`{"profile_id":"f","last_updated":"2027","username":"f","headline":"foobaz"}`)
@@ -116,5 +116,5 @@ func TestSearch_FindsTermsThatChangeDuringTheSearch(t *testing.T) {
 	<-conn.looked
 	conn.do.Store(&change)
 	require.Equal(t, []string{"f"}, ids(f.search(`{"query":{"match_phrase_prefix":{"profile.headline":"fooba"}}}`)))
-	require.Nil(t, conn.do.Load(), "it changed meanwhile")
+	require.Nil(t, conn.do.Load(), "changed during the search")
 }

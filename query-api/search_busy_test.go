@@ -65,12 +65,12 @@ func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 		release := conn.hold(t)
 		first := make(chan response, 1)
 		go func() { first <- f.do(http.MethodPost, path, another, idempotent("first")) }()
-		polltest.Until(t, waitTimeout, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
+		polltest.Until(t, waitTimeout, func() bool { return conn.waiting.Load() > 0 }, "query started")
 		for _, path := range []string{search, explain} {
 			r := f.do(http.MethodPost, path, query, key)
 			require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
 			require.Equal(t, "2", r.header.Get("Retry-After"))
-			require.Contains(t, r.detail(), "1s", "it waits for the first one, or for what both need")
+			require.Contains(t, r.detail(), "1s", "waits for the first query, or for data that both need")
 		}
 		require.EqualValues(t, 1, conn.waiting.Load(), "the calls share a statement")
 		release()
@@ -102,7 +102,7 @@ func TestCredits_HeldByOtherCallsAreRetryable(t *testing.T) {
 	release := conn.hold(t)
 	first := make(chan response, 1)
 	go func() { first <- f.post(networkPath, `{"network":["a","b","c"]}`) }()
-	polltest.Until(t, waitTimeout, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
+	polltest.Until(t, waitTimeout, func() bool { return conn.waiting.Load() > 0 }, "query started")
 	r := f.post(networkPath, `{"network":["a","b"]}`)
 	require.Equal(t, http.StatusTooManyRequests, r.status, r.body)
 	require.Equal(t, "5", r.header.Get("Retry-After"))

@@ -87,7 +87,7 @@ func TestSearch_CountsOfAddressesAreLimited(t *testing.T) {
 	require.EqualValues(t, 1, count(`{"term":{"profile_id":"p1"}}`).json()["total"], "without addresses it is free")
 	key := f.key
 	f.key = f.newKey(queryapi.KeyOptions{Name: "another"})
-	// each key has its own, once the service knows it
+	// each key has a separate limit, once the service knows it
 	waitForStatus(t, http.StatusOK, func() response { return count(address) })
 	f.key = key
 	require.Equal(t, http.StatusTooManyRequests, count(address).status)

@@ -56,7 +56,6 @@ func TestExplain_RevealsNoStoredTerms(t *testing.T) {
 			require.NotZero(t, r.json()["estimated_rows"], body)
 		}
 	}
-	// Nor on later pages, whose cursors carry them.
 	second := strings.Replace(sentinel(), "sentinel-id", "other-id", 1)
 	f.insert(record.KindNetworkPerson, second)
 	body := `{"query":{"fuzzy":{"profile.headline":"sentinxl"}},"size":1`

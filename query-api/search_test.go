@@ -163,7 +163,7 @@ func times(n int, item func(i int) string) string {
 }
 
 func TestSearch_LongTermListsAreSearched(t *testing.T) {
-	// Scores of 700 words take seconds, and more beside other tests.
+	// Scoring 700 words takes seconds, and longer while other tests run.
 	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) {
 		c.RequestTimeout, c.SearchTimeout, c.SearchDeadline = time.Minute, time.Minute, time.Minute
 	})
@@ -369,7 +369,7 @@ func TestSearch_InvalidScoresAreRejected(t *testing.T) {
 			body)
 		require.Equal(t, http.StatusBadRequest,
 			f.post("/v1/person/search", body+`,"sort":[{"_score":"asc"}],"size":1}`).status, body)
-		require.NotEmpty(t, ids(f.search(body+`,"sort":["profile_id.keyword"]}`)), "no score is asked for")
+		require.NotEmpty(t, ids(f.search(body+`,"sort":["profile_id.keyword"]}`)), "no scores are needed")
 	}
 	for body, want := range map[string]int{
 		function(
@@ -407,7 +407,7 @@ func TestSearch_MinScoreInSortFilterUsesTermCounts(t *testing.T) {
 	require.Empty(t, explained["statements"])
 }
 
-func TestSearch_Walk(t *testing.T) {
+func TestSearch_WalkReturnsEachPersonOnce(t *testing.T) {
 	f := start(t, nil)
 	var people []string
 	for i := range 57 {
@@ -462,7 +462,7 @@ func TestSearch_Walk(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, r.status)
 		require.Equal(t, "max_credits is 0: one result costs 1; for the total alone use size 0", r.detail())
 	}
-	// The query may be written in another way, not its keys in another order.
+	// The query may be written differently, but its keys must be in the same order.
 	page := func(query, sort string, cursor any) response {
 		return f.post("/v1/person/search",
 			fmt.Sprintf(`{"query":%s,"sort":%s,"size":7,"cursor":%q}`, query, sort, cursor))
@@ -552,7 +552,7 @@ func testSharedHash(t *testing.T, hash string) {
 	}
 }
 
-func TestSearch_Answers(t *testing.T) {
+func TestSearch_ReturnsOrRejects(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	r := f.post("/v1/person/search",

@@ -42,9 +42,9 @@ func TestVersionBump_UpdatesLastUpdated(t *testing.T) {
 	company := f.post("/v1/company/enrich", `{"network_slug":"acme"}`).json()["company"].(map[string]any)
 	require.Equal(t, "2026-02-02T00:00:00Z", company["last_updated"])
 
-	require.Equal(t, "2/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
+	require.Equal(t, "2/-", answeredBy(t, f.enrich(`{"email":"shared@x.example"}`)))
 	f.seen(record.KindCodehostPerson, codehostPerson(1, "anna", "2026-03-01", mail, `"network_username":"anna-net"`))
-	require.Equal(t, "1/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
+	require.Equal(t, "1/-", answeredBy(t, f.enrich(`{"email":"shared@x.example"}`)))
 	record1 := f.get("/v1/webset/codehost/person?codehost=anna").json()
 	require.Equal(t, "2026-03-01T00:00:00Z", record1["last_updated"])
 	addon := f.get("/v1/webset/network/person?network=anna-net&addons=codehost").json()["codehost"].(map[string]any)
@@ -53,7 +53,7 @@ func TestVersionBump_UpdatesLastUpdated(t *testing.T) {
 	// Newer content replaces it, and version bumps of the older content no longer count.
 	f.insert(record.KindCodehostPerson, codehostPerson(1, "anna-b", "2026-02-15", mail))
 	require.Equal(t, "2026-02-15T00:00:00Z", f.get("/v1/webset/codehost/person?codehost=anna-b").json()["last_updated"])
-	require.Equal(t, "1/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
+	require.Equal(t, "1/-", answeredBy(t, f.enrich(`{"email":"shared@x.example"}`)))
 }
 
 func TestSearch_UsesVersionBumps(t *testing.T) {

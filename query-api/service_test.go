@@ -189,7 +189,7 @@ func TestStore_OutageIs500WithRetryAfter(t *testing.T) {
 		require.Equal(t, "2", got.header.Get("Retry-After"))
 		require.Equal(t, "the data store cannot answer at present: call again in 2 seconds", got.detail())
 	}
-	require.NoError(t, f.service.Ready(t.Context()), "it goes on answering")
+	require.NoError(t, f.service.Ready(t.Context()), "still responds")
 	require.Contains(t, f.log.String(), "readstore: query failed")
 }
 

@@ -44,7 +44,7 @@ func (f *fixture) usage() (requests, credits float64) {
 	return u["requests"].(map[string]any)["used"].(float64), u["credits"].(map[string]any)["used"].(float64)
 }
 
-func TestCharges(t *testing.T) {
+func TestCharges_CountReturnedRecords(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"codehost_username":"octa"`))
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "octa", "2026-01-01"))
@@ -77,7 +77,7 @@ func TestCharges(t *testing.T) {
 	require.Equal(t, 400, f.get(networkPath+"?network=https://evil.example/x&dry_run=true").status)
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejections_ChargeNothing(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
 	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 3, 2 })
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 	got = f.post(enrichPath, `{"codehost":"missing"}`)
 	require.Equal(t, 429, got.status)
 	require.Contains(t, got.detail(), "monthly request limit exceeded")
-	require.Equal(t, 422, f.post(enrichPath, `{}`).status, "input is checked before")
+	require.Equal(t, 422, f.post(enrichPath, `{}`).status, "input is checked first")
 	require.Equal(t, 200, f.get(networkPath+"?network=octavia").status)
 	requests, credits := f.usage()
 	require.InDelta(t, 2, requests, 0)

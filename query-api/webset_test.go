@@ -153,7 +153,7 @@ func TestCodehostPerson(t *testing.T) {
 		"an unknown ID":       {"codehost=987654321", "{}"},
 		"more than an id":     {"codehost=99999999999999999999", "{}"},
 		"an id with a zero":   {"codehost=012", "{}"},
-		"a sign before an id": {"codehost=-12", "{}"},
+		"a sign before an ID": {"codehost=-12", "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := *f

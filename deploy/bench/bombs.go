@@ -54,7 +54,7 @@ func measureEachBomb(ctx context.Context, s *searchable, out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out,
-		"  %d bombs, one at a time: %d answered, %d rejected, %d with another status; the slowest took %.2f s, %d "+
+		"  %d expensive queries, one at a time: %d answered, %d rejected, %d with another status; the slowest took %.2f s, %d "+
 			"longer than %v (bar: none)\n",
 		len(list), counts[http.StatusOK], counts[http.StatusBadRequest]+counts[http.StatusRequestEntityTooLarge],
 		len(list)-counts[http.StatusOK]-counts[http.StatusBadRequest]-counts[http.StatusRequestEntityTooLarge],

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// enrichTurns is in how many turns each server is asked, which share the length of a measurement.
+	// enrichTurns is the number of turns of each server, which share the duration of a measurement.
 	enrichTurns = 2
-	// enrichSettle is how long the machine is left alone after muster's turn. Usage events are written once no call has
-	// come for 1.5 s; the insert then falls into no turn of PostgreSQL.
+	// enrichSettle is the pause after muster's turn. Usage events are written 1.5 s after the last call, so that the
+	// insert falls into no turn of PostgreSQL.
 	enrichSettle = 2500 * time.Millisecond
-	// networkSample is at most how many network people are asked for. They are drawn from all people.
+	// networkSample is the maximum number of requested network people, drawn from all people.
 	networkSample = 50_000
-	// listLength is how many identifiers a list has, the API's maximum.
+	// listLength is the number of identifiers in a list, the API's maximum.
 	listLength = 100
 )
 
-// measureEnrich asks muster and a minimal API over PostgreSQL, which holds the same answers, in turns.
+// measureEnrich compares muster with a minimal API over PostgreSQL with the same answers, alternating.
 func measureEnrich(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err := b.sayGrown(ctx, out); err != nil {
 		return err
@@ -87,7 +87,7 @@ func measureEnrich(ctx context.Context, b *bench, out io.Writer) (err error) {
 	} {
 		err := b.compareSystems(ctx, out, c.question, systems, c.bars)
 		if errors.Is(err, errUnanswered) {
-			failed = append(failed, err) // the rest is measured and printed all the same
+			failed = append(failed, err) // the rest is measured and printed nevertheless
 		} else if err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func measureEnrich(ctx context.Context, b *bench, out io.Writer) (err error) {
 	return errors.Join(failed...)
 }
 
-// mergeReadTables merges the tables that enrichment reads, as the engine does on its own once they have been without an
-// insert for five minutes. PostgreSQL is at rest, too.
+// mergeReadTables merges the tables that enrichment reads, as the engine does five minutes after the last insert.
+// PostgreSQL is idle, too.
 func (b *bench) mergeReadTables(ctx context.Context, out io.Writer) error {
 	began := time.Now()
 	for _, table := range []string{"lookups", "network_people", "codehost_answers"} {
@@ -108,23 +108,23 @@ func (b *bench) mergeReadTables(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// enrichRequest asks for a person by code-host username.
+// enrichRequest returns a request for a person by code-host username.
 func enrichRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
 	return postJSON(ctx, base+"/v1/person/enrich", map[string]any{"codehost": keys[0], "websets": []string{"codehost", "network"}})
 }
 
-// accountRequest asks for the account of a code-host username.
+// accountRequest returns a request for the account of a code-host username.
 func accountRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
 	return postJSON(ctx, base+"/v1/person/enrich", map[string]any{"codehost": keys[0]})
 }
 
-// websetRequest asks for one network person.
+// websetRequest returns a request for one network person.
 func websetRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
 	q := url.Values{"network": {keys[0]}, "addons": {"codehost,personal_email"}}
 	return http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/webset/network/person?"+q.Encode(), nil) //nolint:gosec // a server that the bench has started
 }
 
-// listRequest asks for a list of network people.
+// listRequest returns a request for a list of network people.
 func listRequest(ctx context.Context, base string, keys []string) (*http.Request, error) {
 	return postJSON(ctx, base+"/v1/webset/network/person", map[string]any{"network": keys, "addons": []string{"codehost", "personal_email"}})
 }
@@ -142,34 +142,34 @@ func postJSON(ctx context.Context, target string, value any) (*http.Request, err
 	return req, nil
 }
 
-// drawSample returns at most n of the names, the same each time.
+// drawSample returns at most n of the names. It is deterministic.
 func drawSample(names []string, n int, seed uint64) []string {
 	slices.Sort(names)
 	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	return names[:min(n, len(names))]
 }
 
-// system is a server that is asked, with its processes.
+// system is a measured server with its processes.
 type system struct {
 	name, base string
-	// used returns what the processes have used: usage.engine and usage.platform are those that processes name.
+	// used returns the resource usage of the processes: usage.engine and usage.platform are those named by processes.
 	used      func() (usage, error)
 	processes [2]string
-	settle    time.Duration // how long the machine is left alone after a turn
+	settle    time.Duration // pause after a turn
 }
 
-// bars are the required results at a number of callers; 0 stands for no requirement.
+// bars are the required results at a number of callers; 0 means no requirement.
 type bars struct {
 	callers  int
-	rate     float64       // calls a second, at least, to PostgreSQL's
-	p50, cpu time.Duration // of a call, at most
+	rate     float64       // minimum calls per second, relative to PostgreSQL
+	p50, cpu time.Duration // maximum per call
 }
 
-// errUnanswered is the error of calls that failed, did not name who was asked for, or did not end.
-var errUnanswered = errors.New("not every call was answered")
+// errUnanswered reports calls that failed, returned other people, or did not complete.
+var errUnanswered = errors.New("some calls were not answered")
 
-// compareSystems asks two systems in turns and prints what both did, and whether the bars are met, which is no error. It
-// returns errUnanswered after printing if a call failed or missed, or none ended.
+// compareSystems measures two systems alternately and prints the results, and whether the bars are met; a missed bar is
+// not an error. It returns errUnanswered after printing if a call failed or missed, or none completed.
 func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, systems [2]system, all []bars) error {
 	turn := *b
 	turn.seconds = max(1, b.seconds/enrichTurns)
@@ -178,7 +178,7 @@ func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, s
 	for _, bar := range all {
 		var sums [2]measurement
 		for t := range enrichTurns {
-			turn.draw = uint64(t) // both are asked for the same
+			turn.draw = uint64(t) // both get the same requests
 			for i, s := range systems {
 				m, err := turn.measure(ctx, q, s, bar.callers)
 				if err != nil {
@@ -200,10 +200,10 @@ func (b *bench) compareSystems(ctx context.Context, out io.Writer, q question, s
 	return errors.Join(failed...)
 }
 
-// describeSystem is the line of a system.
+// describeSystem formats the result of a system.
 func describeSystem(s system, callers int, m measurement) string {
 	if len(m.calls) == 0 {
-		return fmt.Sprintf("callers %4d  %-10s no call ended  %d errors, %d misses", callers, s.name, m.errors, m.misses)
+		return fmt.Sprintf("callers %4d  %-10s no call completed  %d errors, %d misses", callers, s.name, m.errors, m.misses)
 	}
 	return fmt.Sprintf("callers %4d  %-10s %8.1f calls/s  p50 %8.2f ms  p99 %8.2f ms  CPU ms a call %7.3f (%s %.3f, %s %.3f)  %d errors, %d misses",
 		callers, s.name, m.callRate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), ms(m.cpuPerCall()),
@@ -219,7 +219,7 @@ func (b bars) judge(m [2]measurement) string {
 		return "missed"
 	}
 	if len(m[0].calls) == 0 || len(m[1].calls) == 0 {
-		return "no ratio: one had no call that ended"
+		return "no ratio: one system completed no call"
 	}
 	rate := m[0].callRate() / m[1].callRate()
 	text := fmt.Sprintf("ratio: %.3f of PostgreSQL's calls a second", rate)

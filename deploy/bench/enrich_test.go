@@ -21,8 +21,8 @@ import (
 	"muster/deploy/bench/postgres"
 )
 
-// enriching is a server that answers as muster does. It knows everybody, except those whose names begin with "org-", and fails
-// for those whose names begin with "broken-".
+// enriching returns a server that answers like muster. It knows all people, except those whose names begin with "org-",
+// and fails for names that begin with "broken-".
 func enriching(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func enriching(t *testing.T) *httptest.Server {
 	return s
 }
 
-// newTestBench is a bench without a platform, whose muster is a server.
+// newTestBench returns a bench without a platform, whose muster is a server.
 func newTestBench(t *testing.T, muster *httptest.Server) *bench {
 	t.Helper()
 	b := &bench{data: t.TempDir()}
@@ -85,7 +85,7 @@ func TestMeasure_CountsErrorsAndMissesApart(t *testing.T) {
 	require.ErrorContains(t, m.failure, "500")
 }
 
-func TestAsk_FailsOnErrorsAndIfMostAreMisses(t *testing.T) {
+func TestAsk_FailsOnErrorsOrIfMostAreMisses(t *testing.T) {
 	t.Parallel()
 	server := enriching(t)
 	b := newTestBench(t, server)
@@ -138,7 +138,7 @@ func TestBars_WithoutCallsThereIsNoRatio(t *testing.T) {
 	require.Contains(t, bars{rate: 0.2}.judge([2]measurement{{elapsed: time.Second}, some}), "no ratio")
 }
 
-func TestNamesAll_WantsEachNameInOrder(t *testing.T) {
+func TestNamesAll_RequiresEachNameInOrder(t *testing.T) {
 	t.Parallel()
 	list := []byte(`[{"username": "ann"}, {"username": "bob"}, {"username": "bob"}]`)
 	require.True(t, namesAll(list, []string{"ann", "bob", "bob"}))
@@ -147,7 +147,7 @@ func TestNamesAll_WantsEachNameInOrder(t *testing.T) {
 	require.False(t, namesAll([]byte(`{}`), []string{"ann"}))
 }
 
-func TestKeepAnswers_ServeUntilMusterAnswersDifferently(t *testing.T) {
+func TestKeepAnswers_ReusesFileUntilAnswersChange(t *testing.T) {
 	t.Parallel()
 	server := enriching(t)
 	b := newTestBench(t, server)
@@ -162,7 +162,7 @@ func TestKeepAnswers_ServeUntilMusterAnswersDifferently(t *testing.T) {
 	}
 	q := question{request: enrichRequest}
 	first := answered(q)
-	require.Len(t, first, 31, "the second name of a key and the organization have no answer of their own")
+	require.Len(t, first, 31, "duplicate names and organizations have no answer")
 	require.Equal(t, first, answered(q))
 	kept, err := filepath.Glob(filepath.Join(b.data, "*"))
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestKeepAnswers_ServeUntilMusterAnswersDifferently(t *testing.T) {
 	require.JSONEq(t, fmt.Sprintf(`{"person":{"codehost":{"codehost_username":%q}}}`, name), string(answer))
 	require.NoError(t, r.close())
 
-	// Another muster that does not know the one whom the file begins with.
+	// Another muster that does not know the first person in the file.
 	q.request = func(ctx context.Context, base string, keys []string) (*http.Request, error) {
 		if keys[0] == first[0] {
 			keys = []string{"org-a"}
@@ -185,7 +185,7 @@ func TestKeepAnswers_ServeUntilMusterAnswersDifferently(t *testing.T) {
 	require.NotContains(t, answered(q), first[0])
 }
 
-func TestKeepAnswers_FailsIfMostNamesHaveNone(t *testing.T) {
+func TestKeepAnswers_FailsIfMostNamesHaveNoAnswer(t *testing.T) {
 	t.Parallel()
 	b := newTestBench(t, enriching(t))
 	_, err := b.keepAnswers(t.Context(), io.Discard, postgres.CodehostAnswers, question{request: enrichRequest}, []string{"org-a", "org-b", "ann"})
@@ -194,5 +194,5 @@ func TestKeepAnswers_FailsIfMostNamesHaveNone(t *testing.T) {
 	require.ErrorContains(t, err, "500")
 	left, err := filepath.Glob(filepath.Join(b.data, string(postgres.NetworkAnswers)+"*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "what was not completed")
+	require.Empty(t, left, "incomplete file")
 }

@@ -16,13 +16,13 @@ import (
 	"muster/schemas/identity"
 )
 
-// postgresEnv makes this program the minimal API over the PostgreSQL that it names.
+// postgresEnv makes this program the minimal API over the PostgreSQL server with the given DSN.
 const postgresEnv = "MUSTER_BENCH_POSTGRES"
 
 // postgresConnections is the size of the API's pool.
 const postgresConnections = 16
 
-// servePostgres is the minimal API until standard input ends.
+// servePostgres serves the minimal API until standard input is closed.
 func servePostgres(ctx context.Context, dsn string, out io.Writer) (err error) {
 	pool, err := pgxpool.New(ctx, fmt.Sprintf("%s pool_max_conns=%d", dsn, postgresConnections))
 	if err != nil {
@@ -45,14 +45,14 @@ func servePostgres(ctx context.Context, dsn string, out io.Writer) (err error) {
 	return err
 }
 
-// besidePostgres is a PostgreSQL that holds the answers, and the API in a process of its own.
+// besidePostgres is a PostgreSQL server with the answers, and the API in a separate process.
 type besidePostgres struct {
 	cluster *postgres.Cluster
 	api     child
 	base    string
 }
 
-// startPostgres starts PostgreSQL with the answers that are kept, and the API.
+// startPostgres starts PostgreSQL with the stored answers, and the API.
 func (b *bench) startPostgres(ctx context.Context, out io.Writer) (_ *besidePostgres, err error) {
 	p := &besidePostgres{}
 	if p.cluster, err = postgres.Start(ctx); err != nil {
@@ -83,7 +83,7 @@ func (b *bench) startPostgres(ctx context.Context, out io.Writer) (_ *besidePost
 	return p, nil
 }
 
-// loadPostgres loads the answers of a file.
+// loadPostgres loads the answers in a file.
 func (b *bench) loadPostgres(ctx context.Context, dsn string, table postgres.Table) (l postgres.Loaded, err error) {
 	r, err := openAnswers(b.answersPath(table))
 	if err != nil {
@@ -96,7 +96,7 @@ func (b *bench) loadPostgres(ctx context.Context, dsn string, table postgres.Tab
 	})
 }
 
-// cpu is what PostgreSQL's processes, the API and this program have used.
+// cpu returns the processor time of PostgreSQL's processes, the API and this program.
 func (p *besidePostgres) cpu() (u usage, err error) {
 	if u.engine, err = processTree(p.cluster.PID()); err != nil {
 		return usage{}, err

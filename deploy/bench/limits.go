@@ -132,7 +132,7 @@ func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds 
 			}
 			e := estimateDifference(both)
 			fmt.Fprintf(out,
-				"  %8.3f ms more is what these two make on average where %d callers keep %d cores busy (95 %%: %.3f "+
+				"  %8.3f ms more: the average of these two with %d callers on %d busy cores (95 %%: %.3f "+
 					"to %.3f)\n",
 				e.shift, callers, runtime.NumCPU(), e.low, e.high)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// burning is a shell script with one child that works and exits, and one that works and stays until its standard
-// input is closed. They print a line when their work is done.
+// burning is a shell script with one child that works and exits, and one that works and runs until its standard input
+// is closed. They print a line when their work is done.
 const burning = `
 burn() { i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; }
 (burn); echo ended

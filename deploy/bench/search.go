@@ -20,14 +20,14 @@ func searches() []struct{ name, body string } {
 		{"all people, newest first", `{"query":{"match_all":{}},"sort":[{"updated_at":"desc"}]}`},
 		{"one word of a headline", `{"query":{"match":{"profile.headline":"engineer"}}}`},
 		{"two words of a headline", `{"query":{"match":{"profile.headline":"data engineer"}}}`},
-		{"two words, both", `{"query":{"match":{"profile.headline":{"query":"data engineer","operator":"and"}}}}`},
-		{"four words, three of them",
+		{"two words, both required", `{"query":{"match":{"profile.headline":{"query":"data engineer","operator":"and"}}}}`},
+		{"four words, three required",
 			`{"query":{"match":{"profile.headline":{"query":"senior software platform engineer",` +
 				`"minimum_should_match":3}}}}`},
 		{"a phrase", `{"query":{"match_phrase":{"profile.headline":"software engineer"}}}`},
 		{"a phrase with gaps", `{"query":{"match_phrase":{"profile.headline":{"query":"engineer data","slop":3}}}}`},
-		{"an unfinished phrase", `{"query":{"match_phrase_prefix":{"profile.headline":"software eng"}}}`},
-		{"words as they are typed", `{"query":{"match_bool_prefix":{"profile.headline":"senior eng"}}}`},
+		{"a phrase prefix", `{"query":{"match_phrase_prefix":{"profile.headline":"software eng"}}}`},
+		{"words while typing", `{"query":{"match_bool_prefix":{"profile.headline":"senior eng"}}}`},
 		{"a name", `{"query":{"match":{"profile.full_name":"maria garcia"}}}`},
 		{"a name with typing mistakes",
 			`{"query":{"match":{"profile.full_name":{"query":"mraia garsia","fuzziness":"AUTO"}}}}`},
@@ -64,7 +64,7 @@ func searches() []struct{ name, body string } {
 		{"engineers of a country",
 			`{"query":{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],` +
 				`"filter":[{"term":{"profile.location.country.keyword":"Germany"}}]}}}`},
-		{"engineers, no managers",
+		{"engineers without managers",
 			`{"query":{"bool":{"must":[{"match":{"profile.headline":"engineer"}}],` +
 				`"must_not":[{"match":{"profile.headline":"manager"}}]}}}`},
 		{"engineers with many connections first",
@@ -79,7 +79,7 @@ func searches() []struct{ name, body string } {
 		{"a name over two fields",
 			`{"query":{"multi_match":{"query":"maria garcia","type":"cross_fields","operator":"and",` +
 				`"fields":["profile.first_name","profile.last_name"]}}}`},
-		{"beginning of a word", `{"query":{"prefix":{"profile.headline":"engin"}}}`},
+		{"prefix of a word", `{"query":{"prefix":{"profile.headline":"engin"}}}`},
 		{"a wildcard", `{"query":{"wildcard":{"profile.headline":"*script*"}}}`},
 		{"a regular expression", `{"query":{"regexp":{"profile.headline":"(java|type)script"}}}`},
 		{"a query as text",

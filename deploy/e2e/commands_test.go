@@ -341,7 +341,7 @@ func (w *workshop) preparePage(t *testing.T, page string) {
 		require.NoError(t, err)
 		w.replace = append(w.replace, "127.0.0.1:8123", at.Host)
 	case "deploy/docs/csv.md":
-		// No row is a record before the mapping is written, and the exit status says so.
+		// Before the mapping is written, all rows are rejected, with exit status 1.
 		const rejected = "muster ingest network-person contacts.csv --dry-run"
 		w.replace = append(w.replace, rejected, rejected+" || [ $? = 1 ]")
 	case "deploy/docs/git.md":
@@ -358,7 +358,7 @@ func (w *workshop) preparePage(t *testing.T, page string) {
 			`{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21"}`+"\n")
 		w.must(t, "gzip -kf people-2026-11.ndjson")
 		w.letters(t)
-		// Other pages need the people of the sample.
+		// Other pages need the people of the sample data.
 		w.replace = append(w.replace, "updated_at < '2026-11-01'", "username = 'page-one'")
 	case "deploy/docs/sources.md":
 		w.file(t, "people.ndjson",
@@ -459,7 +459,7 @@ func (w *workshop) webhooks(t *testing.T) {
 				endpoint = e.ID
 			}
 		}
-		return endpoint != "", "no endpoint that is gone"
+		return endpoint != "", "no stopped endpoint"
 	})
 	w.replace = append(w.replace, "https://example.com/hooks", receiver+"/hooks", "ORGANIZATION", organization,
 		"DELIVERY", deliveries[0].ID,

@@ -33,7 +33,7 @@ func TestUp_ExitsIfTheBrokerCannotWrite(t *testing.T) {
 		unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE,
 			&unix.Rlimit{Cur: uint64(largest), Max: unix.RLIM_INFINITY}, nil))
 	world := generate(t, 200, seed(t))
-	go func() { // keeps writing when there are no responses any more
+	go func() { // keeps writing without responses
 		_, _ = muster(t.Context(), dataDir, "ingest", oracle.NetworkPerson, file(world, oracle.NetworkPerson))
 	}()
 	select {

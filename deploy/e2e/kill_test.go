@@ -37,8 +37,8 @@ var tables = map[string]struct{ table, identity string }{
 // The engine and `muster up` are killed with SIGKILL during ingestion. Afterwards every record that an ingest run
 // reported as published is visible, in its newest version, once.
 //
-// The files are cut into pieces. A piece whose run succeeded is not ingested again, so only the platform itself can
-// recover what it lost.
+// The files are split into pieces. A piece whose run succeeded is not ingested again, so only the platform itself can
+// recover lost records.
 func TestKill_LosesNoPublishedRecord(t *testing.T) {
 	t.Parallel()
 	people := 3000

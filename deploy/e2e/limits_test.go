@@ -162,7 +162,7 @@ func TestCharges_AgreeAcrossKills(t *testing.T) {
 		ending.Store(true)
 		callers.Wait()
 	}
-	// The next process publishes what the last one left.
+	// The next process publishes the events left by the killed one.
 	runAll()
 	require.NotZero(t, saw.total)
 

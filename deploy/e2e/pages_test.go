@@ -121,7 +121,7 @@ func TestBackupPage(t *testing.T) {
 	check := func(p *platform) {
 		t.Helper()
 		require.True(t, isFound(t, p, stays))
-		require.False(t, isFound(t, p, goes), "an erased person came back with a backup")
+		require.False(t, isFound(t, p, goes), "a backup restored an erased person")
 		require.NotContains(t,
 			ask(t, p, "/v1/person/enrich",
 				map[string]any{"network_username": "came-later", "websets": []string{"network"}}), "came-later",

@@ -30,10 +30,10 @@ import (
 	records "muster/schemas/record"
 )
 
-// TestAnswers_EqualBruteForceAfterRandomFaults ingests a random history in random order and pieces, while the engine
-// and `muster up` are killed, the topic of touches is recreated, and people are erased. Readers check meanwhile that no
-// answer is half-built or shows another person's text. At the end every answer is what brute force makes of the
-// records. MUSTER_PROPERTY_RUNS is the number of seeds.
+// The test ingests a random history in random order and pieces, while the engine and `muster up` are killed, the topic
+// of touches is recreated, and people are erased. Readers concurrently check that no answer is half-built or shows
+// another person's text. At the end every answer equals the one computed by brute force from the records.
+// MUSTER_PROPERTY_RUNS is the number of seeds.
 func TestAnswers_EqualBruteForceAfterRandomFaults(t *testing.T) {
 	t.Parallel()
 	first := seed(t)
@@ -76,7 +76,7 @@ func answersEqualBruteForce(t *testing.T, drawn uint64) {
 	erasing.Wait()
 	p.muster(t, "status", "--wait", "--timeout", "3m")
 	awaitAnswersOfNewestRows(t, p)
-	<-time.After(500 * time.Millisecond) // the readers see the end, too
+	<-time.After(500 * time.Millisecond) // the readers also see the final state
 	readers.stop(t)
 	if t.Failed() {
 		return
@@ -85,7 +85,7 @@ func answersEqualBruteForce(t *testing.T, drawn uint64) {
 	p.stop(t)
 }
 
-// newPropertyBatches cuts events into batches of random sizes.
+// newPropertyBatches splits events into batches of random sizes.
 func newPropertyBatches(events []propertyEvent, rng *rand.Rand) [][]propertyEvent {
 	var out [][]propertyEvent
 	for len(events) > 0 {
@@ -95,7 +95,7 @@ func newPropertyBatches(events []propertyEvent, rng *rand.Rand) [][]propertyEven
 	return out
 }
 
-// propertyFeeder brings batches in, one after the other, each until it is acknowledged.
+// propertyFeeder publishes batches sequentially, each until it is acknowledged.
 type propertyFeeder struct {
 	*ingesting
 	ingestURL, token, dataDir string
@@ -117,14 +117,13 @@ func startFeeder(t *testing.T, p *platform, batches [][]propertyEvent, drawn uin
 				return
 			}
 			f.note(func() { f.ok++ })
-			wait(ctx, time.Duration(f.rng.IntN(300))*time.Millisecond) // so that readers see what is between
+			wait(ctx, time.Duration(f.rng.IntN(300))*time.Millisecond) // so that readers see intermediate states
 		}
 	})
 	t.Cleanup(func() { cancel(); f.wait() })
 	return f
 }
 
-// wait lets time pass.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -132,7 +131,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// batch brings in one batch: part of it by HTTP push or `muster ingest`, the rest straight to the topics.
+// batch publishes one batch: a part by HTTP push or `muster ingest`, the rest directly to the topics.
 func (f *propertyFeeder) batch(ctx context.Context, dir string, events []propertyEvent) error {
 	pushed := map[string]*bytes.Buffer{}
 	var direct []kafka.Message
@@ -181,7 +180,7 @@ func (f *propertyFeeder) batch(ctx context.Context, dir string, events []propert
 	return nil
 }
 
-// until repeats an attempt until it is done.
+// until retries an attempt until it succeeds.
 func (f *propertyFeeder) until(ctx context.Context, attempt func() (done bool, err error)) error {
 	for {
 		done, err := attempt()
@@ -210,7 +209,7 @@ func (f *propertyFeeder) produce(ctx context.Context, messages []kafka.Message) 
 	return bus.WriteAll(ctx, writer, messages)
 }
 
-// push posts records. Errors of a platform that is down are not errors: the batch is sent again.
+// push posts records. It ignores errors while the platform is down, since the batch is sent again.
 func (f *propertyFeeder) push(ctx context.Context, kind string, body []byte) (done bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.ingestURL+"/ingest/v1/"+kind, bytes.NewReader(body))
 	if err != nil {
@@ -233,7 +232,7 @@ func (f *propertyFeeder) push(ctx context.Context, kind string, body []byte) (do
 	return true, nil
 }
 
-// eraseAndAwait erases people, however often that takes, until the command reports that they are no longer shown.
+// eraseAndAwait erases people, with retries, until the command reports that they are no longer shown.
 func eraseAndAwait(t *testing.T, dataDir string, n int, readers *propertyReaders) {
 	args := append([]string{"erase", "--timeout", "1m"}, readers.world.erasures[n].identifiers...)
 	began := time.Now()
@@ -253,7 +252,7 @@ func eraseAndAwait(t *testing.T, dataDir string, n int, readers *propertyReaders
 	t.Errorf("erasure %d is not effective after %s", n, startTimeout)
 }
 
-// mustRecreateTopic deletes a topic and makes it again, without its messages.
+// mustRecreateTopic deletes a topic and creates it again, empty.
 func mustRecreateTopic(t *testing.T, p *platform, name string) {
 	t.Helper()
 	cfg := p.bus(t)
@@ -274,7 +273,7 @@ func mustRecreateTopic(t *testing.T, p *platform, name string) {
 	t.Logf("recreated %s in %s", name, time.Since(began).Round(time.Millisecond))
 }
 
-// awaitAnswersOfNewestRows waits until no account's answer differs from its rows.
+// awaitAnswersOfNewestRows waits until every answer matches the rows of its account.
 func awaitAnswersOfNewestRows(t *testing.T, p *platform) {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: p.ClickHouseURL})
@@ -288,12 +287,12 @@ func awaitAnswersOfNewestRows(t *testing.T, p *platform) {
 	t.Logf("no answer differs after another %s", time.Since(began).Round(time.Millisecond))
 }
 
-// compareWithOracle compares every answer with what brute force makes of the records that stand.
+// compareWithOracle compares every answer with the one that the oracle computes from the remaining records.
 func compareWithOracle(t *testing.T, p *platform, w *propertyWorld) {
 	t.Helper()
 	store := oracle.New()
 	for _, e := range w.events {
-		if w.stands(e) {
+		if w.remains(e) {
 			require.NoError(t, store.Add(e.kind, e.raw))
 		}
 	}
@@ -337,7 +336,7 @@ func compareWithOracle(t *testing.T, p *platform, w *propertyWorld) {
 	require.Positive(t, c.compared.Load())
 }
 
-// propertyReaders ask for answers all the time and check what is true of every answer at any time.
+// propertyReaders request answers continuously, and check invariants that hold at all times.
 type propertyReaders struct {
 	world  *propertyWorld
 	base   string
@@ -362,7 +361,7 @@ func startReaders(t *testing.T, p *platform, w *propertyWorld, drawn uint64) *pr
 	return r
 }
 
-// stop ends the readers and reports what they found.
+// stop stops the readers and reports their problems.
 func (r *propertyReaders) stop(t *testing.T) {
 	t.Helper()
 	r.cancel()
@@ -372,8 +371,8 @@ func (r *propertyReaders) stop(t *testing.T) {
 	}
 	t.Logf("readers: %d answers with %d records, %d of them linked; %d errors", r.answers.Load(), r.people.Load(),
 		r.links.Load(), r.failures.Load())
-	require.Greater(t, r.people.Load(), int64(30), "the readers have seen too little")
-	require.Positive(t, r.links.Load(), "the readers have seen no link")
+	require.Greater(t, r.people.Load(), int64(30), "too few answers were read")
+	require.Positive(t, r.links.Load(), "no linked answers were read")
 }
 
 func (r *propertyReaders) effective(n int) {
@@ -439,7 +438,6 @@ func (r *propertyReaders) read(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// check checks one answer.
 func (r *propertyReaders) check(path string, raw []byte, began time.Time) error {
 	if err := r.checkErased(string(raw), began); err != nil {
 		return err
@@ -480,13 +478,13 @@ func (r *propertyReaders) check(path string, raw []byte, began time.Time) error 
 	if accountOwner != "" && profileOwner != "" {
 		r.links.Add(1)
 		if !r.world.mayBeOne(accountOwner, profileOwner) {
-			return fmt.Errorf("nothing has ever linked %s and %s", accountOwner, profileOwner)
+			return fmt.Errorf("%s and %s were never linked", accountOwner, profileOwner)
 		}
 	}
 	return nil
 }
 
-// TestPropertyReaders_FindBadAnswers feeds the readers' checks with answers that are wrong in one way each.
+// The checks of the readers get answers with one defect each.
 func TestPropertyReaders_FindBadAnswers(t *testing.T) {
 	t.Parallel()
 	w := newPropertyWorld(1)
@@ -507,15 +505,15 @@ func TestPropertyReaders_FindBadAnswers(t *testing.T) {
 		`"headline":"m:np:p_5:4:headline","updated_at":"2026-01-01T00:00:00Z"}}}`
 	require.NoError(t, r.check("/v1/person/enrich", []byte(good), time.Now()))
 	for was, is := range map[string]string{
-		"m:cp:105:1:avatar_url":   "m:cp:105:2:avatar_url", // an owner of another version
+		"m:cp:105:1:avatar_url":   "m:cp:105:2:avatar_url", // an owner with another version
 		"m:cp:105:1:bio":          "m:cp:106:1:bio",        // another account's text
 		"m:cr:105/1:3:name":       "m:cr:106/1:3:name",     // another account's repository
 		"m:np:p_5:4:full_name":    "m:np:p_6:4:full_name",  // a name of a profile that is not linked
-		`"repo_languages":["Go"]`: `"repo_languages":[]`,   // derived of other repositories
+		`"repo_languages":["Go"]`: `"repo_languages":[]`,   // derived from other repositories
 		`"repos_count":1`:         `"repos_count":2`,
 		`"dev-1"`:                 `"dev-2"`,
 		`"2026-01-01"`:            `"2026-01-02"`,
-		`"headline":"m:np:p_5:4:`: `"headline":"m:np:p_5:5:`, // a version that was never made
+		`"headline":"m:np:p_5:4:`: `"headline":"m:np:p_5:5:`, // a version that never existed
 		"m:np:p_5:4:headline":     "m:np:p_0:4:headline",     // erased
 	} {
 		bad := strings.ReplaceAll(good, was, is)
@@ -525,10 +523,10 @@ func TestPropertyReaders_FindBadAnswers(t *testing.T) {
 	other := strings.NewReplacer(
 		`"p_5"`, `"p_6"`, "pro-1", "pro-2", "m:np:p_5:4:headline", "m:np:p_6:4:headline",
 	).Replace(good)
-	require.ErrorContains(t, r.check("/v1/person/enrich", []byte(other), time.Now()), "nothing has ever linked")
+	require.ErrorContains(t, r.check("/v1/person/enrich", []byte(other), time.Now()), "were never linked")
 }
 
-// checkErased looks for text of people whose erasure was effective before the request began.
+// checkErased finds text of people whose erasure was effective before the request began.
 func (r *propertyReaders) checkErased(raw string, began time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -549,7 +547,7 @@ func (r *propertyReaders) checkErased(raw string, began time.Time) error {
 	return nil
 }
 
-// textOf is all text of a value.
+// textOf returns all text of a value.
 func textOf(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -558,7 +556,7 @@ func textOf(v any) string {
 	return string(raw)
 }
 
-// oneVersion returns the marker that all texts of a value have.
+// oneVersion returns the common marker of all texts of a value.
 func oneVersion(v any, kind, id string) (mark, error) {
 	all := marksIn(textOf(v))
 	if id == "" && len(all) > 0 {
@@ -573,7 +571,7 @@ func oneVersion(v any, kind, id string) (mark, error) {
 		}
 	}
 	if len(all) == 0 {
-		return mark{}, fmt.Errorf("%s %s has no text", kind, id)
+		return mark{}, fmt.Errorf("%s %s has no marker", kind, id)
 	}
 	return all[0], nil
 }
@@ -654,8 +652,8 @@ func (w *propertyWorld) mayName(account, name string) bool {
 	return false
 }
 
-// checkEntries checks an account's repositories and commits: each is of one version, and what is derived from them is
-// derived from these.
+// checkEntries checks an account's repositories and commits: each has one version, and derived values are derived from
+// them.
 func (w *propertyWorld) checkEntries(a map[string]any, account mark) error {
 	languages := map[string]bool{}
 	for _, list := range []struct{ name, kind, id, date string }{

@@ -16,17 +16,17 @@ import (
 	"muster/schemas/identity"
 )
 
-// Sizes of a property world. Usernames are fewer than people, so that they move between accounts.
+// Sizes of a property world. There are fewer usernames than people, so that usernames move between accounts.
 const (
 	propertyPeople    = 20
 	propertyUsernames = 14
 	propertyLinks     = 16
 	firstAccount      = 100
-	// propertySlots is the number of instants that versions have: few, so that records of different people tie.
+	// propertySlots is the number of distinct times of versions: few, so that records of different people tie.
 	propertySlots = 240
 )
 
-// Marked kinds. A text of a record has the marker "m:<kind>:<identity>:<version>:".
+// Kinds of markers. A text of a record contains the marker "m:<kind>:<identity>:<version>:".
 const (
 	markedAccount = "cp"
 	markedProfile = "np"
@@ -34,7 +34,7 @@ const (
 	markedCommit  = "cc"
 )
 
-// mark names the record and the version of the record that a text was written for.
+// mark identifies the record and the version that a text belongs to.
 type mark struct {
 	kind, id string
 	version  int
@@ -59,7 +59,7 @@ func marksIn(text string) []mark {
 	return out
 }
 
-// owner is the person of a marker: "cp:<user_id>" or "np:<profile_id>".
+// owner returns the person of a marker: "cp:<user_id>" or "np:<profile_id>".
 func (m mark) owner() string {
 	if m.kind == markedProfile {
 		return "np:" + m.id
@@ -72,15 +72,15 @@ func (m mark) owner() string {
 type propertyEvent struct {
 	kind string
 	raw  []byte
-	// direct is set for records that a producer writes to Kafka. Ingest remembers what it published; two ways in that
-	// do not share that memory must not bring the same identity.
+	// direct is set for records that a producer writes to Kafka. Ingest remembers what it published, so a direct
+	// producer must not write the same identities.
 	direct bool
 	owner  string   // of a person's records: see mark.owner
 	names  []string // of an account link: "<platform>/<username key>"
 	author string   // of a commit: the author's address
 }
 
-// erasure is a request to erase people, and what must not be shown once it is effective.
+// erasure is an erasure request, and the data that must not be shown once it is effective.
 type erasure struct {
 	identifiers []string // TYPE=VALUE
 	owners      []string
@@ -94,16 +94,16 @@ type propertyWorld struct {
 	events   []propertyEvent
 	erasures []erasure
 
-	usernames map[string][]string // by platform, without those of people who are erased
+	usernames map[string][]string // by platform, without those of erased people
 	addresses []string
-	// What any version of the records has stated.
+	// The values that any version of the records has stated.
 	bore      map[string]map[string]bool // username keys, by owner
 	declared  map[string]map[string]bool // username keys on the other platform, by owner
-	linked    map[[2]string]bool         // username keys on the network and the code host
-	versionAt map[mark]map[string]bool   // values of last_updated (updated_at, author_date) that a content has had
+	linked    map[[2]string]bool         // pairs of a network and a code-host username key
+	versionAt map[mark]map[string]bool   // values of last_updated (updated_at, author_date) of a content
 }
 
-// newPropertyWorld draws a world.
+// newPropertyWorld returns a random world.
 func newPropertyWorld(seed uint64) *propertyWorld {
 	w := &propertyWorld{
 		rng: rand.New(rand.NewPCG(seed, 6)), usernames: map[string][]string{},
@@ -142,8 +142,8 @@ func newPropertyWorld(seed uint64) *propertyWorld {
 	return w
 }
 
-// interleave shuffles versions of all histories. Half of the histories keep their order: an older version that comes
-// late is not published, so that without order readers would see few versions.
+// interleave shuffles the versions of all histories. Half of the histories keep their order: ingest does not publish a
+// late older version, so readers would otherwise see few versions.
 func (w *propertyWorld) interleave(histories [][]propertyEvent) []propertyEvent {
 	var turns []int
 	for i, h := range histories {
@@ -171,7 +171,7 @@ func (w *propertyWorld) one(in int) bool { return w.rng.IntN(in) == 0 }
 
 func (w *propertyWorld) pick(from []string) string { return from[w.rng.IntN(len(from))] }
 
-// instants draws n different moments, in order.
+// instants returns n different random times, in order.
 func (w *propertyWorld) instants(n int) []string {
 	slots := w.rng.Perm(propertySlots)[:n]
 	slices.Sort(slots)
@@ -183,7 +183,7 @@ func (w *propertyWorld) instants(n int) []string {
 	return out
 }
 
-// username draws a username on a platform, sometimes one of a person who is erased.
+// username returns a random username on a platform, sometimes that of an erased person.
 func (w *propertyWorld) username(platform string) string {
 	if w.one(10) {
 		return map[string][]string{
@@ -210,8 +210,8 @@ func newEvent(kind string, r record, e propertyEvent) propertyEvent {
 	return e
 }
 
-// revise calls do for each of n versions: with a content that is new, the same again, or a withdrawal. content makes
-// the record of a new content; it gets the content's number.
+// revise calls do for each of n versions: new content, unchanged content, or a deletion. content builds the record with
+// the given content number.
 func (w *propertyWorld) revise(
 	kind, dateMember string, e propertyEvent, m mark, ids record, n int, content func(m mark, at string) record,
 ) []propertyEvent {
@@ -222,7 +222,7 @@ func (w *propertyWorld) revise(
 		switch draw := w.rng.IntN(20); {
 		case k > 0 && draw < 3:
 			r["deleted"] = true
-			last = nil // a return has a new content
+			last = nil // a record that returns has new content
 		case last != nil && draw < 7:
 			for name, v := range last {
 				r[name] = v
@@ -249,7 +249,7 @@ func (w *propertyWorld) revise(
 	return out
 }
 
-// fixedUsername is the username of a person who is erased: it never moves.
+// fixedUsername returns the username of an erased person, which never moves.
 func (w *propertyWorld) fixedUsername(owner string) (string, bool) {
 	for _, e := range w.erasures {
 		if i := slices.Index(e.owners, owner); i >= 0 {
@@ -260,7 +260,7 @@ func (w *propertyWorld) fixedUsername(owner string) (string, bool) {
 	return "", false
 }
 
-// account draws the histories of an account, its repositories and its commits.
+// account adds random histories of an account, its repositories and its commits.
 func (w *propertyWorld) account(i int) [][]propertyEvent {
 	id := firstAccount + i
 	m := mark{kind: markedAccount, id: strconv.Itoa(id)}
@@ -317,7 +317,7 @@ type dated struct {
 	record record
 }
 
-// snapshot draws the entries of a complete list: some of the repositories or commits that are known by then.
+// snapshot returns random entries of a complete list: some of the repositories or commits that exist by then.
 func (w *propertyWorld) snapshot(histories [][]dated, at string) []record {
 	out := []record{}
 	for _, h := range histories {
@@ -369,13 +369,13 @@ func (w *propertyWorld) commits(owner int, e propertyEvent) (histories [][]prope
 	for k := range w.rng.IntN(6) {
 		sha := hex.EncodeToString(fmt.Appendf(nil, "%010d%010d", owner, k))
 		m := mark{kind: markedCommit, id: fmt.Sprintf("%d/%s", owner, sha)}
-		// A commit by another author: it is shown with the account, and says nothing of it.
+		// A commit by another author is shown with the account, but does not describe it.
 		e, address, login := e, fmt.Sprintf("dev%d@p.example", owner), ""
 		switch w.rng.IntN(4) {
 		case 0:
 			address = fmt.Sprintf("dev%d@p.example", firstAccount+w.rng.IntN(propertyPeople))
 			login = w.username(identity.Codehost)
-		case 1: // by another author, whose login is not known
+		case 1: // by another author without a known login
 			address = fmt.Sprintf("dev%d@p.example", firstAccount+w.rng.IntN(propertyPeople))
 		case 2:
 			address = fmt.Sprintf("work%d@p.example", owner)
@@ -390,7 +390,7 @@ func (w *propertyWorld) commits(owner int, e propertyEvent) (histories [][]prope
 				return r
 			})
 		histories = append(histories, events)
-		// An embedded commit goes with its person; one whose author is erased goes alone.
+		// An embedded commit goes with its person; one with an erased author is separate.
 		if !slices.ContainsFunc(w.erasures, func(er erasure) bool { return er.address == address }) {
 			versions = append(versions, embeddable(events, "author_date"))
 		}
@@ -442,7 +442,7 @@ func (w *propertyWorld) profile(i int) []propertyEvent {
 		})
 }
 
-// link draws the history of a statement of a third party that two accounts are one person's.
+// link adds the random history of a third party's statement that two accounts belong to one person.
 func (w *propertyWorld) link(i int) []propertyEvent {
 	network, codehost := w.username(identity.Network), w.username(identity.Codehost)
 	w.linked[[2]string{network, codehost}] = true
@@ -482,8 +482,8 @@ func (w *propertyWorld) mayBeOne(account, profile string) bool {
 	return false
 }
 
-// stands reports whether an event is left when everybody who is to be erased is erased.
-func (w *propertyWorld) stands(e propertyEvent) bool {
+// remains reports whether an event remains after all erasures.
+func (w *propertyWorld) remains(e propertyEvent) bool {
 	for _, er := range w.erasures {
 		if slices.Contains(er.owners, e.owner) || er.address != "" && er.address == e.author ||
 			slices.ContainsFunc(e.names, func(n string) bool { return slices.Contains(er.names, n) }) {

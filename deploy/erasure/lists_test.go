@@ -144,7 +144,7 @@ func TestImportLists_IsIdempotentAndKeepsTheFirstStatus(t *testing.T) {
 	}
 	require.Equal(t, want, responses(dir))
 
-	// The people are deleted. A repeated import, here one that lost its entries in a crash, gives the same responses.
+	// The people are deleted. A repeated import, here after a crash that lost its entries, gives the same responses.
 	require.NoError(t, conn.Exec(t.Context(), "TRUNCATE TABLE network_people"))
 	lost := suppress.NewSet(suppress.NoKey())
 	lost.Loaded()

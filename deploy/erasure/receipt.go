@@ -18,7 +18,7 @@ import (
 // receiptKeyName is the name of the signing key's seed, which is derived from the root secret.
 const receiptKeyName = "erasure-receipt"
 
-// receiptVersion is the version of receipts. Version 1 has neither passing topics nor files.
+// receiptVersion is the version of receipts. Version 1 has neither expiring topics nor files.
 const receiptVersion = 2
 
 // Receipt is the result of searching for the people of a request.

@@ -29,20 +29,20 @@ const (
 	libraryDir  = "/usr/lib/muster"
 	environment = "/etc/muster/muster.env"
 	unit        = "/lib/systemd/system/muster.service"
-	// timeLimit is that of the whole test, which must have time to clean up.
+	// timeLimit bounds the whole test, including cleaning up.
 	timeLimit = 15 * time.Minute
 )
 
-// The package is installed on this machine, so the test needs root, and refuses a machine that has muster.
+// The test installs the package on this machine, so it needs root and rejects a machine that has muster.
 func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
 	require.Zero(t, os.Getuid(), "needs root, to install a package")
 	for _, path := range []string{"/usr/bin/muster", configDir, dataDir, cacheDir, libraryDir} {
 		_, err := os.Lstat(path)
 		require.ErrorIs(t, err, fs.ErrNotExist,
-			"%s: the test installs and removes muster, so this machine must have none", path)
+			"%s: the test installs and removes muster, so this machine must not have it", path)
 	}
 	_, err := user.Lookup("muster")
-	require.Error(t, err, "there is a user muster")
+	require.Error(t, err, "user muster exists")
 	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
 	defer cancel()
 	m := &machine{t: t, ctx: ctx}
@@ -53,7 +53,7 @@ func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
 	require.Equal(t, "muster 0.1.0\n", m.run("/usr/bin/muster", "--version"))
 	require.Equal(t, "muster muster 700", strings.TrimSpace(m.run("stat", "-c", "%U %G %a", dataDir)))
 	require.Equal(t, "root muster 640", strings.TrimSpace(m.run("stat", "-c", "%U %G %a", environment)))
-	require.Empty(t, m.run("sh", "-c", "ls -A "+dataDir), "the service is started by the operator")
+	require.Empty(t, m.run("sh", "-c", "ls -A "+dataDir), "the package does not start the service")
 	m.installLibrary()
 	m.configure()
 
@@ -74,10 +74,10 @@ func TestDebian_InstallRunUpgradeRemove(t *testing.T) {
 
 	m.run("dpkg", "-i", newer)
 	require.Equal(t, "muster 0.1.1\n", m.run("/usr/bin/muster", "--version"))
-	require.Contains(t, m.read(environment), "MUSTER_API_ADDR=", "the configuration is kept")
+	require.Contains(t, m.read(environment), "MUSTER_API_ADDR=", "the configuration stays")
 	service = m.start()
 	require.Equal(t, key, m.apiKey())
-	require.Contains(t, m.enrich(key), "Packaged One", "the data is kept")
+	require.Contains(t, m.enrich(key), "Packaged One", "the data stays")
 	service.stop()
 
 	m.run("dpkg", "-r", "muster")
@@ -97,14 +97,14 @@ func sourceOf(explained string) string {
 	return found[1]
 }
 
-// machine is the one that the test runs on.
+// machine is the machine that the test runs on.
 type machine struct {
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // of one test
 	dir string
 }
 
-// run returns what a command prints, and requires that it succeeds.
+// run returns the output of a command that must succeed.
 func (m *machine) run(name string, args ...string) string {
 	m.t.Helper()
 	out, err := exec.CommandContext(m.ctx, name, args...).CombinedOutput()
@@ -112,7 +112,7 @@ func (m *machine) run(name string, args ...string) string {
 	return string(out)
 }
 
-// muster runs a command as the service's user does, with the packaged configuration.
+// muster runs a command as the service's user, with the packaged configuration.
 func (m *machine) muster(args ...string) string {
 	m.t.Helper()
 	shell := "cd /; set -a; . " + environment + "; exec /usr/bin/muster \"$@\""
@@ -126,7 +126,7 @@ func (m *machine) read(path string) string {
 	return string(raw)
 }
 
-// sharedDir is a directory that the user muster reads.
+// sharedDir returns a directory that the user muster can read.
 func (m *machine) sharedDir() string {
 	m.t.Helper()
 	if m.dir == "" {
@@ -165,7 +165,7 @@ func (m *machine) library() library {
 	return library{}
 }
 
-// installLibrary puts the engine where the offline bundle's page says.
+// installLibrary puts the engine where the page of the offline bundle says.
 func (m *machine) installLibrary() {
 	m.t.Helper()
 	source, err := fetchLibrary(m.ctx, "/usr/bin/muster")
@@ -173,7 +173,7 @@ func (m *machine) installLibrary() {
 	m.run("install", "-D", "-m", "644", source, filepath.Join(libraryDir, m.library().bundledPath()))
 }
 
-// configure has the service listen on free ports, as an operator edits the environment.
+// configure makes the service listen on free ports, as an operator edits the environment.
 func (m *machine) configure() {
 	m.t.Helper()
 	lines := m.read(environment)
@@ -186,7 +186,7 @@ func (m *machine) configure() {
 // apiKey returns the key of the running instance.
 func (m *machine) apiKey() string { return m.described("api_key") }
 
-// described returns a member of the instance's description.
+// described returns a field of the instance file.
 func (m *machine) described(member string) string {
 	m.t.Helper()
 	text := m.read(filepath.Join(dataDir, "standalone.json"))
@@ -195,7 +195,7 @@ func (m *machine) described(member string) string {
 	return found[1]
 }
 
-// enrich asks the API for the person of the test.
+// enrich requests the person of the test from the API.
 func (m *machine) enrich(key string) string {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.ctx, http.MethodPost, m.described("base_url")+"/v1/person/enrich",
@@ -220,7 +220,7 @@ type process struct {
 	ended chan error
 }
 
-// start starts what the unit starts: its command as its user, with its environment, without privileges.
+// start runs the command of the unit, as its user, with its environment, without privileges.
 func (m *machine) start() *process {
 	m.t.Helper()
 	text := m.read(unit)
@@ -250,10 +250,10 @@ func (m *machine) start() *process {
 	for {
 		select {
 		case err := <-p.ended:
-			require.NoError(m.t, errors.Join(err, errors.New("the service ended")), "%s", p.log.String())
+			require.NoError(m.t, errors.Join(err, errors.New("the service exited")), "%s", p.log.String())
 		case <-time.After(time.Second):
 		}
-		// The description names the process once everything answers.
+		// ^The instance file names the process once all services are ready.
 		description, err := os.ReadFile(filepath.Join(dataDir, "standalone.json"))
 		if err == nil && regexp.MustCompile(`"pid": *`+strconv.Itoa(p.cmd.Process.Pid)+`\b`).Match(description) {
 			m.muster("status", "--wait")
@@ -262,14 +262,14 @@ func (m *machine) start() *process {
 	}
 }
 
-// stop stops it as systemd does.
+// stop stops the process as systemd does.
 func (p *process) stop() {
 	p.m.t.Helper()
 	require.NoError(p.m.t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(p.m.t, <-p.ended, "%s", p.log.String())
 }
 
-// cleanUp removes what the test put on the machine.
+// cleanUp removes what the test has installed.
 func (m *machine) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), time.Minute)
 	defer cancel()

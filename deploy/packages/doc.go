@@ -1,5 +1,5 @@
-// Command packages builds what people install: a tarball, a .deb and an .rpm for each platform that has an embedded
+// Command packages builds the release files: a tarball, a .deb and an .rpm for each platform that has an embedded
 // engine, a tarball with the engine inside, and SHA256SUMS. `make dist` runs it.
 //
-// It is a module of its own: the programs that muster runs do not depend on a packager.
+// It is a separate module, so that the programs do not depend on a packager.
 package main

@@ -16,7 +16,7 @@ type library struct{ os, arch, pkg, version, integrity string }
 
 func (l library) isNative() bool { return l.os == runtime.GOOS && l.arch == runtime.GOARCH }
 
-// bundledPath is where muster looks for the library, from the directory of the program.
+// bundledPath returns the path at which muster looks for the library, relative to the program's directory.
 func (l library) bundledPath() string {
 	return path.Join("libchdb", l.version, l.os+"-"+l.arch, "libchdb.so")
 }
@@ -41,8 +41,8 @@ func readLibraries(root string) ([]library, error) {
 	return out, nil
 }
 
-// fetchLibrary returns the path of the library on this machine: MUSTER_LIBCHDB, else the cache, which the program
-// fills if it is empty.
+// fetchLibrary returns the path of the library on this machine: MUSTER_LIBCHDB, or the cache, which the program fills
+// if needed.
 func fetchLibrary(ctx context.Context, program string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, "engine", "fetch")
 	cmd.Stderr = os.Stderr

@@ -33,11 +33,11 @@ func main() {
 type release struct {
 	root, out string
 	offline   bool
-	// version is that of the file VERSION, if empty.
+	// version defaults to the content of file VERSION.
 	version string
-	// mtime is the time of every packaged file: SOURCE_DATE_EPOCH, else that of the commit.
+	// mtime is the time of every packaged file: SOURCE_DATE_EPOCH, or the time of the commit.
 	mtime time.Time
-	// commit is that of the tree, with "+changes" if files were modified; empty without git.
+	// commit is the commit of the tree, with "+changes" if files were modified; empty without git.
 	commit string
 }
 
@@ -67,7 +67,7 @@ func (r *release) build(ctx context.Context) error {
 	return writeChecksums(r.out, written)
 }
 
-// prepare makes out, and reads the version and the time.
+// prepare creates out, and reads the version and the time.
 func (r *release) prepare(ctx context.Context) error {
 	if r.version == "" {
 		raw, err := os.ReadFile(filepath.Join(r.root, "VERSION"))
@@ -111,7 +111,7 @@ func (r *release) readCommit(ctx context.Context) (seconds string, err error) {
 	return seconds, err
 }
 
-// buildPlatform builds the program for a platform and packages it. It returns the names of the files.
+// buildPlatform builds the program for a platform, packages it, and returns the names of the files.
 func (r *release) buildPlatform(ctx context.Context, lib library) ([]string, error) {
 	work, err := os.MkdirTemp("", "muster-packages-*")
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *release) buildPlatform(ctx context.Context, lib library) ([]string, err
 	return written, nil
 }
 
-// compile builds the program. Its paths and time are not those of the machine.
+// compile builds the program without paths and times of this machine.
 func (r *release) compile(ctx context.Context, lib library, program string) error {
 	root, err := filepath.Abs(r.root)
 	if err != nil {

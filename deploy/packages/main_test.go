@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newRelease returns a release of a program that does nothing, and the program.
+// newRelease returns a release of a program that does nothing, and the path of the program.
 func newRelease(t *testing.T) (*release, string) {
 	t.Helper()
 	r := &release{root: "../..", out: t.TempDir(), version: "1.2.3", mtime: time.Unix(1_800_000_000, 0).UTC()}

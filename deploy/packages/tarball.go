@@ -22,11 +22,11 @@ import (
 type file struct {
 	name string
 	mode int64
-	// source is the file to copy; content is what the file holds if source is empty.
+	// source is the file to copy; if empty, content is the content of the file.
 	source, content string
 }
 
-// documents are the files of the repository that every package has, under their own names, so that links hold.
+// documents returns the files of the repository that every package has, under their own names, so that links work.
 func (r *release) documents() ([]string, error) {
 	names := []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "SECURITY.md"}
 	pages := filepath.Join(r.root, "deploy", "docs")
@@ -41,7 +41,7 @@ func (r *release) documents() ([]string, error) {
 	return names, err
 }
 
-// tarballFiles are the files of the plain tarball.
+// tarballFiles returns the files of the plain tarball.
 func (r *release) tarballFiles(program string) ([]file, error) {
 	names, err := r.documents()
 	if err != nil {
@@ -57,7 +57,7 @@ func (r *release) tarballFiles(program string) ([]file, error) {
 	return out, nil
 }
 
-// offlineFiles adds the engine's library and the packages to the files of the plain tarball.
+// offlineFiles returns the files of the plain tarball, the engine's library and the packages.
 func (r *release) offlineFiles(ctx context.Context, program string, files []file, lib library, written []string) (
 	[]file, error,
 ) {
@@ -80,7 +80,8 @@ func (r *release) offlineFiles(ctx context.Context, program string, files []file
 	return out, nil
 }
 
-// writeTarball writes name.tar.gz with the files below the directory top. The same files give the same bytes.
+// writeTarball writes name.tar.gz with the files below the directory top. It is reproducible: the same files give the
+// same bytes.
 func (r *release) writeTarball(name, top string, files []file) (err error) {
 	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	out, err := os.Create(filepath.Join(r.out, name+".tar.gz"))

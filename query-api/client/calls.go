@@ -70,7 +70,7 @@ func (c *Client) People(ctx context.Context, search SearchRequest) iter.Seq2[Enr
 	}
 }
 
-// ExplainSearch returns what a search would do, or why it would be rejected (POST /v1/person/search/explain).
+// ExplainSearch returns how a search would be executed, or why it would be rejected (POST /v1/person/search/explain).
 func (c *Client) ExplainSearch(
 	ctx context.Context, search SearchRequest, options ...CallOption,
 ) (*Response[SearchExplanation], error) {
@@ -117,7 +117,7 @@ func (c *Client) GetContext(ctx context.Context, requestID string) (*Response[Co
 	r := newGet("/v1/context/"+url.PathEscape(requestID), nil)
 	out, err := c.callContext(ctx, r)
 	if err == nil {
-		out.Value.RequestID = requestID // not that of this response
+		out.Value.RequestID = requestID // instead of that of this response
 	}
 	return out, err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Version is the version of muster that the client was made for.
+// Version is the version of muster that the client was generated for.
 const Version = "0.1.0"
 
 // Options configures a client. The zero value has the defaults.
@@ -31,8 +31,8 @@ type Options struct {
 	UserAgent string
 	// Retries is the maximum number of retries of a call. The default is 4; a negative number means none.
 	Retries int
-	// MaxWait is the longest wait before a retry. The default is a minute. An error that asks for a longer wait is
-	// returned at once.
+	// MaxWait is the longest wait before a retry. The default is a minute. An error that requires a longer wait is
+	// returned immediately.
 	MaxWait time.Duration
 }
 
@@ -86,7 +86,7 @@ type Response[T any] struct {
 	Metadata
 }
 
-// Metadata is what the status and the headers of a response say. Values of absent headers are zero.
+// Metadata is the status of a response and its headers. Values of absent headers are zero.
 type Metadata struct {
 	Status int
 	Header http.Header
@@ -151,7 +151,7 @@ func newMetadata(resp *http.Response) Metadata {
 type Error struct {
 	// Detail describes the problem and how to fix it.
 	Detail string `json:"detail"`
-	// RetryAfter is how long the service asks to wait before a retry, 0 if it does not.
+	// RetryAfter is the wait before a retry that the service requests, 0 if none.
 	RetryAfter time.Duration `json:"-"`
 	Metadata   `json:"-"`
 }
@@ -162,7 +162,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail
 // newError returns the error of a response.
 func newError(m Metadata, body []byte) *Error {
 	e := &Error{}
-	if json.Unmarshal(body, e) != nil || e.Detail == "" { // not by the service, but by a proxy
+	if json.Unmarshal(body, e) != nil || e.Detail == "" { // from a proxy, not the service
 		e.Detail = http.StatusText(m.Status)
 	}
 	e.Metadata = m

@@ -44,7 +44,7 @@ default. The configuration file is --config, else MUSTER_CONFIG, else, for the p
 	})
 }
 
-// currentSettings returns every setting with its value and source. Flags of other commands are not known here.
+// currentSettings returns every setting with its value and source. Flags of other commands are unknown here.
 func (c *command) currentSettings(cmd *cobra.Command) []setting {
 	out := allSettings(cmd.Root())
 	for i := range out {

@@ -28,7 +28,7 @@ import (
 type session struct {
 	tel   *service.Telemetry
 	kafka bus.Config
-	// set is the loaded suppression set, if the command has asked for it.
+	// set is the loaded suppression set, if the command needs it.
 	set *suppress.Set
 }
 

@@ -82,7 +82,7 @@ func TestCommands_RejectAnotherRootSecret(t *testing.T) {
 	polltest.Until(t, time.Minute, f.Set().HasOwner)
 	replica, _ := startFollower(t, wrong)
 	polltest.Until(t, time.Minute, replica.Set().IsLoaded)
-	require.ErrorIs(t, replica.Set().CheckOwner(), suppress.ErrOtherKey, "it reports the mismatch and keeps serving")
+	require.ErrorIs(t, replica.Set().CheckOwner(), suppress.ErrOtherKey, "reports the mismatch and keeps serving")
 
 	for _, args := range [][]string{{"erase", "--timeout", "0", "email=ada@example.com"},
 		{"webhook", "secret", "create", id}} {

@@ -24,7 +24,7 @@ type cli struct {
 	env map[string]string
 }
 
-// run returns what a command line prints, and requires its exit status.
+// run returns the output of a command line, and requires its exit status.
 func (c cli) run(status int, args ...string) (out, errors string) {
 	c.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -242,7 +242,7 @@ func TestRejected_FixedRecordsAreRefreshedAndResubmitted(t *testing.T) {
 	out, _ = c.run(0, "ingest", "network-person", mend, "--json")
 	require.Contains(t, out, `"published": 1`)
 
-	// With a mapping that creates a record of it, nothing is left to do.
+	// With a mapping that creates a record from it, nothing remains.
 	mapping := filepath.Join(dir, "mine.jq")
 	require.NoError(t,
 		os.WriteFile(mapping, []byte(`{kind: "network-person", record: (.last_updated = "2026-03")}`), 0o600))

@@ -19,7 +19,7 @@ import (
 
 const (
 	configEnv = "MUSTER_CONFIG"
-	// packagedProgram reads packagedConfig without being told: both are of the installed package. A program elsewhere,
+	// packagedProgram reads packagedConfig by default, since both are installed by the package. A program elsewhere,
 	// such as one built from source, does not.
 	packagedProgram = "/usr/bin/muster"
 	packagedConfig  = "/etc/muster/muster.yaml"
@@ -45,7 +45,7 @@ type setting struct {
 	Source      string   `json:"source"`
 	Description string   `json:"description"`
 	secret      bool
-	// exported settings are read from the process's environment by libraries, or by processes that muster starts.
+	// exported settings are read from the process's environment, by libraries or by child processes.
 	exported bool
 }
 
@@ -53,7 +53,7 @@ type setting struct {
 func flagSettings(root *cobra.Command) []setting {
 	var out []setting
 	add := func(command string, f *pflag.Flag) {
-		// A configuration file must not name another one, nor accept losses of every start to come.
+		// A configuration file must not name another one, nor accept data loss at every start.
 		if f.Hidden || f.Name == "help" || f.Name == "version" || f.Name == "config" || f.Name == "accept-data-loss" {
 			return
 		}
@@ -87,7 +87,7 @@ func isConfigurable(cmd *cobra.Command) bool {
 	return cmd.HasParent() && !cmd.Parent().HasParent() && slices.Contains([]string{"up", "run", "engine"}, cmd.Name())
 }
 
-// variableSettings are the settings that have no flag.
+// variableSettings returns the settings without a flag.
 func variableSettings() []setting {
 	value := func(variable, description string) setting {
 		name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "MUSTER_"), "_", "-"))
@@ -112,7 +112,7 @@ func variableSettings() []setting {
 		secret("MUSTER_OPERATOR_TOKEN", "token of HTTP push, of the ingest service"),
 		secret("MUSTER_ENGINE_PASSWORD", "password of the users muster and analyst of `muster engine`"),
 		exported("MUSTER_LIBCHDB", "path of the engine's library; empty: installed, cached or fetched by npm"),
-		value("MUSTER_BASE_URL", "address of a running API, for commands; empty: the data directory's instance"),
+		value("MUSTER_BASE_URL", "address of a running API, for commands; empty: the instance of the data directory"),
 		value("MUSTER_ADMIN_URL", "admin address of a running instance, for commands; empty: likewise"),
 		value("KAFKA_BROKERS", "external Kafka brokers, host:port, comma-separated; empty: the embedded broker"),
 		value("KAFKA_TLS", "true for TLS; implied by the files"),
@@ -146,7 +146,7 @@ func variableSettings() []setting {
 		secret("MUSTER_LLM_API_KEY", "key of the language model"),
 		value("MUSTER_LLM_NAME", "name of the language model"),
 		exported("OTEL_EXPORTER_OTLP_ENDPOINT", "OTLP endpoint of traces; empty: no traces"),
-		exported("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "the same for traces alone"),
+		exported("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "the same, for traces only"),
 		exported("OTEL_SDK_DISABLED", "true disables traces"),
 	}
 }
@@ -233,7 +233,7 @@ func readValues(node *yaml.Node) ([]string, error) {
 	return out, nil
 }
 
-// requirePrivate returns an error if every user of the machine can read a file.
+// requirePrivate returns an error if all users of the machine can read a file.
 func requirePrivate(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&0o004 != 0 {
@@ -242,8 +242,8 @@ func requirePrivate(path string) error {
 	return err
 }
 
-// loadSettings gives the flags of cmd that were not passed, and the variables that are not set, the values of the
-// environment and of the configuration file.
+// loadSettings applies the environment and the configuration file to the flags of cmd that were not passed, and the
+// variables that are not set.
 func (c *command) loadSettings(cmd *cobra.Command) error {
 	path := c.configPath()
 	if path != "" {
@@ -259,7 +259,7 @@ func (c *command) loadSettings(cmd *cobra.Command) error {
 			continue
 		}
 		if s.Name == "no-sample" && cmd.Flags().Changed("sample") {
-			continue // the size that was asked for is stronger
+			continue // a requested size has precedence
 		}
 		values, source := c.lookup(s)
 		if len(values) == 0 {
@@ -307,7 +307,7 @@ func (c *command) lookup(s setting) (values []string, source string) {
 	return nil, sourceDefault
 }
 
-// setFlag sets a flag as if it had not been passed. A list is split at commas and spaces.
+// setFlag sets a flag without marking it as passed. A list is split at commas and spaces.
 func setFlag(flag *pflag.Flag, values []string) error {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		split := func(r rune) bool { return r == ',' || r == ' ' }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// settingsOf returns what `muster config --json` prints, by the settings' names.
+// settingsOf returns the output of `muster config --json` by setting name.
 func (c cli) settingsOf(args ...string) map[string]setting {
 	c.t.Helper()
 	out, _ := c.run(0, append(args, "config", "--json")...)

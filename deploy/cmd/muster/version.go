@@ -14,7 +14,7 @@ import (
 // release is the version in the file VERSION. A build can set another one: -ldflags "-X main.release=1.2.3".
 var release = "0.1.0" //nolint:gochecknoglobals // the linker sets variables only
 
-// revision is the commit, if the build names it; else that of the go command's version control is used.
+// revision is the commit of the build, if set; else the go command's version control information is used.
 var revision string //nolint:gochecknoglobals // the linker sets variables only
 
 // version returns the release.
@@ -42,7 +42,7 @@ func commit() string {
 	return found + modified
 }
 
-// printVersion writes the versions of the program and of what it is built on.
+// printVersion writes the versions of the program, Go and the engine.
 func printVersion(w io.Writer) error {
 	library := engine.LibraryVersion()
 	if library == "" {

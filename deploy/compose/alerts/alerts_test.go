@@ -90,31 +90,31 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 		at                  time.Duration
 		want                []string
 	}{
-		{"a target does not answer", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x20`, 8 * time.Minute,
+		{"a target is down", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x20`, 8 * time.Minute,
 			[]string{"q muster"}},
-		{"it did not for a minute", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x4 1x20`,
+		{"down for a minute", "MusterServiceDown", `up{job="muster", instance="q"} 1x20 0x4 1x20`,
 			6 * time.Minute, nil},
 
-		{"all are at work", "MusterServiceAbsent", healthy, time.Hour, nil},
+		{"all are up", "MusterServiceAbsent", healthy, time.Hour, nil},
 		{"nothing is scraped", "MusterServiceAbsent", `up{job="other"} 1x480`, time.Hour,
 			[]string{"discovery-worker", "ingest", "muster.projector.records projector", "query-api",
 				"webhook-sender"}},
 		{"the projector has no partitions", "MusterServiceAbsent",
 			strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute,
 			[]string{"muster.projector.records projector"}},
-		{"others of its groups have", "MusterServiceAbsent",
+		{"other groups have partitions", "MusterServiceAbsent",
 			`muster_consumer_lag_seconds{group="muster.projector.usage"} 0x480` +
 				strings.Replace(healthy, `instance="p"} 0x480`, `instance="p"} 0x40 stale`, 1), 30 * time.Minute,
 			[]string{"muster.projector.records projector"}},
 
-		// As the consumers count: a series starts with its first loss.
+		// A series starts with its first loss, as in the consumers.
 		{"the first loss", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} _x80 5x400`,
 			25 * time.Minute, []string{"g t"}},
-		{"the projector has died of it", "MusterRecordsLost",
+		{"the projector exited after it", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} _x80 5 stale`,
 			25 * time.Minute, []string{"g t"}},
-		{"Prometheus came later", "MusterRecordsLost",
+		{"Prometheus started later", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x400`, 10 * time.Minute,
 			[]string{"g t"}},
 		{"a second loss", "MusterRecordsLost",
@@ -123,13 +123,13 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 		{"a loss of two hours ago", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x480`,
 			2 * time.Hour, nil},
-		{"Prometheus was away for a quarter of an hour", "MusterRecordsLost",
+		{"Prometheus was down for 15 minutes", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x720 _x60 5x720` +
 				started("p", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
-		{"as many again after a restart", "MusterRecordsLost",
+		{"the same number after a restart", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 5x80 stale _x639 5x400` +
 				started("p", "1x80 2x1000"), 190 * time.Minute, []string{"g t"}},
-		{"none is lost", "MusterRecordsLost",
+		{"no loss", "MusterRecordsLost",
 			`muster_consumer_records_lost_total{group="g", topic="t", partition="3", instance="p"} 0x480`, time.Hour, nil},
 
 		{"far behind", "MusterProjectionBehind",
@@ -141,19 +141,19 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 
 		{"cannot join", "MusterCannotConsume", `muster_consumer_join_errors_total{group="g", instance="p"} _x80 1+20x400`,
 			35 * time.Minute, []string{"g"}},
-		{"commits are refused", "MusterCannotConsume",
+		{"commits are rejected", "MusterCannotConsume",
 			`muster_consumer_commit_errors_total{group="g", instance="p"} 0+3x400`, 35 * time.Minute, []string{"g"}},
 		{"a broker was restarted", "MusterCannotConsume",
 			`muster_consumer_join_errors_total{group="g", instance="p"} 0x80 1x2 2x2 3x400`, 25 * time.Minute, nil},
 
-		// Open for 30 s at a time; the scrape itself finds it half-open.
+		// ^Open for 30 s at a time; a scrape then sees it half-open.
 		{"stays open", "MusterBreakerOpen", breaker("2 2 1 ", 40, "0 0 1+0.5x120"), 15 * time.Minute, []string{"k s"}},
 		{"was open for a minute", "MusterBreakerOpen", breaker("2 2 1 2 ", 1, "0 0 1x120"), 4 * time.Minute, nil},
 		{"closes in between", "MusterBreakerOpen", breaker("2 2 1 0 0 0 ", 20, "0 0 1+0.2x120"), 15 * time.Minute, nil},
 		{"not called since", "MusterBreakerOpen", breaker("2 2 1 1 ", 1, "0 1x120"), 20 * time.Minute, nil},
 
 		{"errors", "MusterErrors", requests("200", 10) + requests("500", 1), 20 * time.Minute, []string{""}},
-		{"callers' deadlines are none", "MusterErrors", requests("200", 10) + requests("504", 9),
+		{"timeouts of callers do not count", "MusterErrors", requests("200", 10) + requests("504", 9),
 			20 * time.Minute, nil},
 
 		{"slow", "MusterSlow", durations("/v1/person/enrich"), 30 * time.Minute, []string{"/v1/person/enrich"}},
@@ -166,13 +166,13 @@ func TestAlerts_FireForTheirConditionOnly(t *testing.T) {
 		{"a few", "MusterWebhooksDeadLettered", dead(2, 2, 2), 25 * time.Minute, nil},
 		{"long ago", "MusterWebhooksDeadLettered", `muster_webhook_deliveries_dead_lettered_total{code="410", instance="w"} 50x480`,
 			2 * time.Hour, nil},
-		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDeadLettered",
+		{"Prometheus was down for 15 minutes", "MusterWebhooksDeadLettered",
 			`muster_webhook_deliveries_dead_lettered_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"),
 			4*time.Hour + 10*time.Minute, nil},
 
-		{"more wait than half of the memory holds", "MusterWebhooksWaiting", waiting("0+5000x80 300000x400", "0x480"),
+		{"more than half of the memory is used", "MusterWebhooksWaiting", waiting("0+5000x80 300000x400", "0x480"),
 			40 * time.Minute, []string{"w1"}},
-		{"as many on two replicas", "MusterWebhooksWaiting", waiting("200000x480", "200000x480"),
+		{"the same number on two replicas", "MusterWebhooksWaiting", waiting("200000x480", "200000x480"),
 			40 * time.Minute, nil},
 		{"a burst", "MusterWebhooksWaiting", waiting("0x80 300000x30 0x400", "0x480"), 26 * time.Minute, nil},
 

@@ -11,7 +11,6 @@ import (
 	"muster/deploy/internal/backup"
 )
 
-// Afterwards all of the archive is in place, and all of the previous content is kept.
 func TestFinish_CompletesARestoreInterruptedAnywhere(t *testing.T) {
 	now := time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
 	const before = ".before-20261122T200000Z"
@@ -36,7 +35,7 @@ func TestFinish_CompletesARestoreInterruptedAnywhere(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		at   []string
-		kept []string // nil if nothing is to be done
+		kept []string // nil: there is nothing to do
 	}{
 		"nothing":   {[]string{"kafka/new", "lock"}, nil},
 		"not whole": {[]string{"kafka/new", "lock", ".restoring/kafka/x"}, nil},
@@ -51,7 +50,7 @@ func TestFinish_CompletesARestoreInterruptedAnywhere(t *testing.T) {
 			".restored.enters/lost+found/y"}, []string{"kafka/old"}},
 		"in":                {[]string{".before/kafka/old", "kafka/new"}, []string{"kafka/old"}},
 		"into an empty one": {[]string{".restored/kafka/new"}, []string{}},
-		"what was kept stays": {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"},
+		"the previous content stays": {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"},
 			[]string{"kafka/old"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The embedded broker has no timer of its own; an external Kafka has.
+// The embedded broker has no retention timer, unlike an external Kafka.
 func TestRetention_RunsEveryHourDespiteFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

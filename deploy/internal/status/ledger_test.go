@@ -91,7 +91,7 @@ func TestWait_IncludesBufferedUsageOfReplicas(t *testing.T) {
 		require.Equal(t, []int64{1, 0}, missing, "%s: its published event is waited for", tc.what)
 	}
 
-	// Without the ledger group, no replica is asked.
+	// Without the ledger group, no replica is called.
 	require.NoError(t,
 		status.Wait(t.Context(),
 			status.Source{AdminURL: "http://127.0.0.1:1", Kafka: cfg, Group: "records", Topics: []string{"records"}},

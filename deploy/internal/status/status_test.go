@@ -67,7 +67,7 @@ func TestStatus_LostMessagesAreAnError(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, st.Topics, 1)
 	got := st.Topics[0]
-	require.Greater(t, got.Lost, int64(3), "offsets from 4 to the log start, and what the projector counted")
+	require.Greater(t, got.Lost, int64(3), "offsets from 4 to the log start, plus the projector's counter")
 	require.Equal(t, "g", got.Group)
 	require.Zero(t, got.Behind, "retention has removed all waiting messages")
 	require.ErrorContains(t, st.Err(), fmt.Sprintf("retention removed %d messages of short", got.Lost))

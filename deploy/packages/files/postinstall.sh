@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the user and the data directory. dpkg passes "configure" and the old version, rpm the number of versions.
+# Creates the user and the data directory. dpkg passes "configure" and the old version, rpm the number of versions.
 set -e
 
 getent group muster >/dev/null || groupadd --system muster

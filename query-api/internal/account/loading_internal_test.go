@@ -23,7 +23,7 @@ func TestAuthenticate_ReturnsErrLoadingUntilAccountsAreRead(t *testing.T) {
 	require.ErrorIs(t, err, ErrLoading)
 	var unauthorized *Unauthorized
 	_, err = d.Authenticate(nil, time.Now())
-	require.ErrorAs(t, err, &unauthorized, "a missing key is refused at once")
+	require.ErrorAs(t, err, &unauthorized, "a missing key is rejected immediately")
 
 	close(loaded)
 	_, err = d.Authenticate(authorization, time.Now())

@@ -164,7 +164,7 @@ func TestContextCall_UncertainTaskIsChargedAndDelivered(t *testing.T) {
 				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute),
 				WebhookURL: "https://hooks.example/a",
 			}}
-			asked := func() { t.Error("it is not known whether it was asked") }
+			asked := func() { t.Error("it is not known whether the task was published") }
 			_, err = d.Ask(t.Context(), task, asked)
 			require.ErrorIs(t, err, ErrUncertain)
 			if c.again {
@@ -182,7 +182,7 @@ func TestContextCall_UncertainTaskIsChargedAndDelivered(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, ends, 1)
 			require.NotZero(t, ends[0].End,
-				"handed to the webhook-sender before it is settled, in the background perhaps once more")
+				"handed to the webhook-sender before it is settled, perhaps repeated in the background")
 		})
 	}
 }
@@ -302,7 +302,7 @@ func TestContextCall_EndsWithResultOrTimeout(t *testing.T) {
 			before: come(event.ContextComplete, false), ends: "complete", answered: true},
 		"with its failure": {patience: time.Hour, before: come(event.ContextFailed, false),
 			ends: "failed", answered: true},
-		"with one that the worker handed": {patience: time.Hour, webhook: hook,
+		"result handed over by the worker": {patience: time.Hour, webhook: hook,
 			before: come(event.ContextComplete, true), ends: "accepted", noted: true},
 		"at its end":                 {ends: "timeout"},
 		"at its end, with a webhook": {webhook: hook, ends: "accepted", noted: true},
@@ -340,7 +340,7 @@ func TestContextCall_EndsWithResultOrTimeout(t *testing.T) {
 			require.Equal(t, c.ends, families[0].GetMetric()[0].GetLabel()[0].GetValue())
 		})
 	}
-	t.Run("a desk that is closed takes none", func(t *testing.T) {
+	t.Run("a closed tracker rejects calls", func(t *testing.T) {
 		d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 			Now: time.Now})
 		require.NoError(t, err)

@@ -35,7 +35,7 @@ type Balance struct {
 // Line is the usage of one key on one endpoint.
 type Line struct {
 	Key, Endpoint string
-	// Calls is the number of answered calls, and of refused calls that count as requests; Requests is the number of
+	// Calls is the number of answered calls, and of rejected calls that count as requests; Requests is the number of
 	// calls that count towards the monthly limit.
 	Calls, Requests, Credits int64
 }

@@ -28,8 +28,8 @@ const (
 	descriptionPath = "/v1/openapi.json"
 )
 
-// policies. Scalar sets styles from its script, so only its page allows inline styles. Scripts come from this server
-// only, eval is forbidden, and no other hosts are contacted.
+// referencePolicy allows inline styles, which Scalar sets from its script. Scripts come from this server only, eval is
+// forbidden, and no other hosts are contacted.
 const (
 	referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' " +
 		"data:; font-src 'self'; " +

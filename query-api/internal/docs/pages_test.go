@@ -149,7 +149,7 @@ func TestSearch_IgnoresAccentsAndEscapesText(t *testing.T) {
 	paths, _ = find(t, h, "cafe bars")
 	require.Equal(t, []string{"/docs/one#cafés--bars"}, paths, "sections with all terms")
 	paths, _ = find(t, h, "bar nonexistent")
-	require.ElementsMatch(t, []string{"/docs/one#cafés--bars", "/docs/two"}, paths, "or any, if none has all")
+	require.ElementsMatch(t, []string{"/docs/one#cafés--bars", "/docs/two"}, paths, "or with any, if no section has all")
 	paths, page = find(t, h, `"><xyzzy>`)
 	require.Empty(t, paths)
 	require.NotContains(t, page, "<xyzzy")

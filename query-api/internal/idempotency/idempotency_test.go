@@ -46,7 +46,6 @@ func store(t *testing.T, d *idempotency.Disk, name string, value []byte, kept ti
 	require.NoError(t, d.Complete(t.Context(), name, "a", value, kept))
 }
 
-// has returns the state of a name.
 func has(t *testing.T, d *idempotency.Disk, name string) (idempotency.State, string) {
 	t.Helper()
 	state, value, err := d.Begin(t.Context(), name, "f", "b", time.Minute)
@@ -258,14 +257,13 @@ func TestAnswers_ErasedAnswerIsDeletedAndCallIsNew(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, idempotency.Running, state)
 
-	now = now.Add(time.Hour) // what is written next begins a file
+	now = now.Add(time.Hour) // the next write creates a file
 	require.NoError(t, os.RemoveAll(cfg.Dir))
 	_, _, err = begin("erased too", "b")
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorIs(t, answers.Purge(t.Context(), erased), os.ErrNotExist)
 }
 
-// onDisk is what is in the files of a folder.
 func onDisk(t *testing.T, dir string) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -279,7 +277,6 @@ func onDisk(t *testing.T, dir string) []byte {
 	return out
 }
 
-// recorder notes what a store is given.
 type recorder struct {
 	*idempotency.Disk
 	given []string

@@ -41,7 +41,7 @@ func (p *topic) publish(_ context.Context, events []ledger.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fail {
-		return errors.New("Kafka is away")
+		return errors.New("Kafka is unavailable")
 	}
 	for _, u := range events {
 		var written event.Usage
@@ -267,7 +267,7 @@ func TestOutbox_IsBounded(t *testing.T) {
 	require.NoError(t, o.Close())
 }
 
-// A segment with an unmarked event is kept, however much after it is published.
+// A published segment is kept if a segment before it has an unmarked event.
 func TestOutbox_PublishedSegmentsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	o, err := ledger.Open(ledger.Config{Dir: dir, MaxBytes: 10_000, SegmentBytes: 1_000, Linger: -1})
@@ -338,7 +338,7 @@ func TestOutbox_SegmentCreationIsRetried(t *testing.T) {
 	lowest := next.Fd()
 	require.NoError(t, next.Close())
 	lift := limit(t, syscall.RLIMIT_NOFILE, uint64(lowest)+1)
-	require.ErrorIs(t, o.Record(call("has a file and no folder")), syscall.EMFILE)
+	require.ErrorIs(t, o.Record(call("is a file, not a directory")), syscall.EMFILE)
 	lift()
 	require.NoError(t, o.Record(call("has both")))
 	require.Equal(t, 2, o.Pending())
@@ -353,7 +353,7 @@ func TestOutbox_FullDiskDropsPartialEvent(t *testing.T) {
 	require.NoError(t, err)
 	used := o.Bytes()
 	lift := limit(t, syscall.RLIMIT_FSIZE, uint64(used)+100)
-	require.ErrorIs(t, o.Record(call("half of it has room")), syscall.EFBIG)
+	require.ErrorIs(t, o.Record(call("half of it fits")), syscall.EFBIG)
 	require.Equal(t, used, o.Bytes())
 	require.NoError(t, prepared.Confirm())
 	lift()

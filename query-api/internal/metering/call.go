@@ -44,9 +44,9 @@ type Call struct {
 	limits  event.Limits
 	key     string // Idempotency-Key; empty: none
 	body    []byte // request body, if key is set
-	// outcome is set for a call that is in the ledger without a reservation: refused or replayed.
+	// outcome is set for a call that is in the ledger without a reservation: rejected or replayed.
 	outcome event.Outcome
-	// counted is 1 for a refused call that counts as a monthly request.
+	// counted is 1 for a rejected call that counts as a monthly request.
 	counted int64
 
 	mu          sync.Mutex
@@ -249,8 +249,8 @@ func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
 	return r, nil
 }
 
-// countRejected counts a call refused for lack of credits as a monthly request, like every valid
-// call of a counted endpoint.
+// countRejected counts a call rejected for lack of credits as a monthly request, like every valid call of a counted
+// endpoint.
 func (c *Call) countRejected(ctx context.Context, claim credits.Claim) error {
 	if claim.Requests == 0 {
 		return nil

@@ -68,5 +68,5 @@ func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 	third := begin("3")
 	w, err = third.ClaimWork(t.Context(), over)
 	require.NoError(t, err)
-	require.NotNil(t, w, "the third call begins new work: a second profile is made and charged")
+	require.NotNil(t, w, "the third call starts new work: a second profile is created and charged")
 }

@@ -108,7 +108,7 @@ func TestGuard_FailsFastWhileRedisIsDown(t *testing.T) {
 			slices.Sort(later)
 			require.Less(t, later[100], 100*time.Millisecond)
 			require.LessOrEqual(t, passed.Load()-before, 1+int64(time.Since(began)/time.Second),
-				"one of them a second has asked")
+				"one command a second is sent")
 
 			pipe := client.Pipeline()
 			set := pipe.Set(t.Context(), "a", 1, 0)
@@ -184,7 +184,7 @@ func TestGuard_IgnoresCanceledCallers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.Error(t, client.Ping(ctx).Err())
-	require.Equal(t, before+1, passed.Load(), "it was asked")
+	require.Equal(t, before+1, passed.Load(), "command sent")
 }
 
 // late is a context that reports its deadline late, like a context whose timer has not fired yet.
@@ -246,7 +246,7 @@ func TestOpen_SentinelsAndCertificates(t *testing.T) {
 	}{
 		"no name":                      {"redis://one:26379/0?master_name=", "not a URL such as", nil},
 		"no address":                   {watched + "&addr=three", "not a URL such as", nil},
-		"what the library has not":     {watched + "&quorum=2", "not a URL such as", nil},
+		"unsupported option":           {watched + "&quorum=2", "not a URL such as", nil},
 		"replicas":                     {watched + "&replica_only=true", "replica_only", nil},
 		"the nearest":                  {watched + "&route_by_latency=true", "route_by_latency", nil},
 		"any":                          {watched + "&route_randomly=true", "route_randomly", nil},

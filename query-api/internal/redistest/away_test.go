@@ -279,7 +279,7 @@ func TestRedis_ShortStallSkipsRatesOnly(t *testing.T) {
 		})
 	}
 	takes.Wait()
-	t.Logf("all rates are given up after %s", time.Since(began))
+	t.Logf("all rate checks time out after %s", time.Since(began))
 	before := sent.Load()
 	for name, use := range all {
 		if name == "rate" {
@@ -340,7 +340,7 @@ func TestRedis_SlowerThanRateTimeoutServesOthers(t *testing.T) {
 	stop()
 	takes.Wait()
 	slices.Sort(took)
-	t.Logf("%d rates, of which the last is given up after %s", len(took), took[len(took)-1])
+	t.Logf("%d rate checks, the last of which times out after %s", len(took), took[len(took)-1])
 	require.Less(t, took[len(took)*9/10], time.Second)
 	require.Less(t, took[len(took)-1], 10*time.Second)
 }

@@ -176,7 +176,7 @@ func TestCredits_KilledServerIsNotLoaded(t *testing.T) {
 	polltest.Until(t, waitTimeout, func() bool {
 		_, err = store.Reserve(t.Context(), claim("closed", 1))
 		return errors.Is(err, credits.ErrNotLoaded)
-	}, "it is not without its sums, but says %v", func() any { return err })
+	}, "want credits.ErrNotLoaded, got %v", func() any { return err })
 	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
 	require.ErrorIs(t, err, credits.ErrNotLoaded)
 	loaded, err := store.Load(t.Context(), "2026-11",

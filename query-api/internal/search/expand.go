@@ -49,7 +49,7 @@ func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]stri
 	return slices.Clone(list), err
 }
 
-// expand replaces fuzzy words and unfinished phrases by existing terms, in the query and the filters of sort keys. The
+// expand replaces fuzzy words and phrase prefixes by existing terms, in the query and the filters of sort keys. The
 // first page finds them; later ones have them in the cursor.
 func (s *Search) expand(ctx context.Context, d *dictionary) error {
 	if err := s.readPatterns(ctx, d); err != nil {
@@ -105,7 +105,7 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 		if err != nil {
 			return nil, err
 		}
-		return finishedPhrase(n, terms), nil
+		return expandedPhrase(n, terms), nil
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
 			terms, err := s.expansion(ctx, d, n)
@@ -133,9 +133,9 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 	return n, nil
 }
 
-// expansion returns the terms of a fuzzy word or an unfinished phrase from the cursor, or finds and records them there.
+// expansion returns the terms of a fuzzy word or a phrase prefix from the cursor, or finds and records them there.
 func (s *Search) expansion(ctx context.Context, d *dictionary, n algebra.Node) ([]string, error) {
-	key, find := d.unfinished(n)
+	key, find := d.expansionSource(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
 		return terms, nil
 	}
@@ -154,9 +154,9 @@ func (s *Search) keepExpansion(key string, terms []string) {
 	s.cursor.Expansions[key] = terms
 }
 
-// unfinished returns the key of a fuzzy word or an unfinished phrase and a function that finds its terms; nothing for
+// expansionSource returns the key of a fuzzy word or a phrase prefix and a function that finds its terms; nothing for
 // other nodes.
-func (d *dictionary) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
+func (d *dictionary) expansionSource(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
@@ -186,7 +186,7 @@ func (s *Search) findExpansions(ctx context.Context, d *dictionary) error {
 	}
 	wanted := make(map[string]func(context.Context) ([]string, error))
 	algebra.Walk(s.node, func(n algebra.Node) {
-		if key, find := d.unfinished(n); find != nil && s.cursor.Expansions[key] == nil {
+		if key, find := d.expansionSource(n); find != nil && s.cursor.Expansions[key] == nil {
 			wanted[key] = find
 		}
 	})
@@ -218,8 +218,8 @@ func fuzzyKey(n algebra.Fuzzy) string {
 	}, "\x00")
 }
 
-// finishedPhrase returns a phrase with the given terms at its last position.
-func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
+// expandedPhrase returns a phrase with the given terms at its last position.
+func expandedPhrase(n algebra.Phrase, terms []string) algebra.Node {
 	if len(terms) == 0 {
 		return algebra.None{}
 	}

@@ -32,11 +32,11 @@ func TestSourceFilter_SelectsFields(t *testing.T) {
 			`}`},
 		"all but a field of an object": {sourceFilter{Excludes: []string{"jobs", "tags", "location.city", "none"}},
 			`{"profile_id":"p","name":"Ann","location":{"country":"Norway"}}`},
-		"all but what a pattern names": {sourceFilter{Excludes: []string{"jobs.*", "tags", "na*", "no*"}},
+		"all but the fields of a pattern": {sourceFilter{Excludes: []string{"jobs.*", "tags", "na*", "no*"}},
 			`{"profile_id":"p","location":{"city":"Oslo","country":"Norway"},"jobs":[]}`},
 		"an object without a field": {sourceFilter{Includes: []string{"location"}, Excludes: []string{"*.city"}},
 			`{"profile_id":"p","location":{"country":"Norway"}}`},
-		"an excluded object keeps nothing": {sourceFilter{Includes: []string{"location.city"},
+		"an excluded object is empty": {sourceFilter{Includes: []string{"location.city"},
 			Excludes: []string{"location"}}, `{"profile_id":"p"}`},
 		"the id is always shown": {sourceFilter{Includes: []string{"name"}, Excludes: []string{"*"}}, `{"profile_id":"p"}`},
 	} {

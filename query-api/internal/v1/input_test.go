@@ -145,7 +145,7 @@ func TestCheckBody_NamesTheLimitOfNesting(t *testing.T) {
 	}
 	var search api.SearchRequest
 	_, err := checkBody([]byte(nested(9_990)), &search)
-	require.NoError(t, err, "the query has its own limit")
+	require.NoError(t, err, "the query has a separate limit")
 	for _, body := range []string{
 		nested(10_001), nested(60_000), `{"query":` + strings.Repeat("[", 200_000), strings.Repeat(`{"query":`, 10_002),
 	} {

@@ -15,13 +15,13 @@ func TestRoom_LeavesMemoryForAnotherOrganization(t *testing.T) {
 		}
 		return held
 	}
-	require.EqualValues(t, capacity/2, fill("first"), "one alone has half")
+	require.EqualValues(t, capacity/2, fill("first"), "a single organization gets half")
 	for _, organization := range []string{"second", "third", "fourth"} {
 		require.Positive(t, fill(organization), organization)
 	}
 	require.False(t, r.tryTake("first", 1))
 	r.release("first", capacity/2)
-	require.Greater(t, fill("fifth"), int64(answer), "what the first gave back")
+	require.Greater(t, fill("fifth"), int64(answer), "the first one's share")
 }
 
 func TestShare_CountsLargeAnswersOnly(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"muster/schemas/identity"
 )
 
-// activity is what an account's repositories and commits say of it (MAPPING.md, "Derived values").
+// activity has values derived from an account's repositories and commits (MAPPING.md, "Derived values").
 type activity struct {
-	languages, authors, addresses []string // the frequent ones first
+	languages, authors, addresses []string // most frequent first
 }
 
 // activityOf reads the visible repositories and commits of an account.
@@ -43,7 +43,7 @@ func (s *Store) activityOf(id int64, username string) activity {
 	}
 }
 
-// frequent are values by how often they occur, then by their comparison form, then as given.
+// frequent returns values by decreasing frequency, then by comparison form, then as written.
 func frequent(counts map[string]int, form func(string) string) []string {
 	var out []string
 	for v := range counts {
@@ -55,7 +55,7 @@ func frequent(counts map[string]int, form func(string) string) []string {
 	return out
 }
 
-// deriveAccount is deriveCodehost with what the account's repositories and commits say.
+// deriveAccount is deriveCodehost with the activity of the account.
 func (s *Store) deriveAccount(a *Account) (rec Object, derived []string, seen activity) {
 	rec, derived = deriveCodehost(decodeObject(a.raw))
 	seen = s.activityOf(a.ID, a.Username)
@@ -70,8 +70,8 @@ func (s *Store) deriveAccount(a *Account) (rec Object, derived []string, seen ac
 	return rec, derived, seen
 }
 
-// putMerged serves a list with more behind it, each once, and returns the path if there was more. A list that is cut
-// stays as it is.
+// putMerged adds a list with further entries after it, without duplicates, and returns the path if there were any. A
+// truncated list stays unchanged.
 func putMerged(dst Object, name string, own []any, more ...string) []string {
 	out := own
 	for _, v := range more {
@@ -86,7 +86,7 @@ func putMerged(dst Object, name string, own []any, more ...string) []string {
 	return nil
 }
 
-// names are those of an account that the commits and the linked profile add.
+// names returns the names of an account that the commits and the linked profile add.
 func (s *Store) names(a *Account, seen activity) []string {
 	var out []string
 	if p := s.LinkedProfile(a); p != nil {
@@ -96,7 +96,7 @@ func (s *Store) names(a *Account, seen activity) []string {
 	return append(out, seen.authors...)
 }
 
-// newAddresses are those of commits that the record lacks.
+// newAddresses returns the addresses of commits that the record lacks.
 func newAddresses(a *Account, seen activity) []string {
 	known := emailKeys(a.emails)
 	var out []string
@@ -108,7 +108,7 @@ func newAddresses(a *Account, seen activity) []string {
 	return out
 }
 
-// HasByCommit reports whether an account, which may be nil, has an address by its commits alone.
+// HasByCommit reports whether an account, which may be nil, has an address only from its commits.
 func (s *Store) HasByCommit(a *Account, address string) bool {
 	if a == nil {
 		return false

@@ -7,7 +7,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// Names that the shapes serve or reserve, as the tables of MAPPING.md list them.
+// The names that shapes have or reserve, as in the tables of MAPPING.md.
 var (
 	canonicalNames = []string{
 		"city", "state", "country", "country_code", "postal_code", "continent", "label", "timezone", "latitude", "longitude",
@@ -25,7 +25,7 @@ var (
 	otherLists = []string{"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 )
 
-// repo is 7.2.
+// repo renders section 7.2.
 func (sh shaper) repo(rec Object) Object {
 	dst := Object{}
 	pick(dst, rec, "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at")
@@ -34,7 +34,7 @@ func (sh shaper) repo(rec Object) Object {
 	return object(sh.scrub(dst, rec))
 }
 
-// commit is 7.3.
+// commit renders section 7.3.
 func (sh shaper) commit(rec Object, authorEmail bool) Object {
 	dst := Object{}
 	pick(dst, rec, "sha", "message", "author_name", "author_login", "author_date")
@@ -46,7 +46,7 @@ func (sh shaper) commit(rec Object, authorEmail bool) Object {
 	return object(sh.scrub(dst, rec))
 }
 
-// putActivity serves repositories and commits as the websets do.
+// putActivity adds repositories and commits as in the websets.
 func (s *Store) putActivity(dst Object, a *Account, sh shaper, authorEmail bool) {
 	var repos, commits []any
 	for i, it := range s.reposOf[a.ID] {
@@ -71,7 +71,7 @@ func (s *Store) putCounted(dst Object, a *Account, repos, commits []any) {
 	}
 }
 
-// others serves a list of 7.4.
+// others renders a list of section 7.4.
 func (sh shaper) others(v any) []any {
 	var out []any
 	for _, e := range present(v) {
@@ -80,7 +80,7 @@ func (sh shaper) others(v any) []any {
 	return out
 }
 
-// CodehostWebset is section 7.
+// CodehostWebset renders section 7.
 func (s *Store) CodehostWebset(a *Account, network bool) Object {
 	dst := s.codehostRecord(a)
 	if network {
@@ -137,7 +137,7 @@ func (s *Store) CodehostPresent(a *Account) map[string]bool {
 	return present
 }
 
-// codehostAddOn is 6.4.
+// codehostAddOn renders section 6.4.
 func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 	sh := shaper{noMail: !personalEmail}
 	rec, derived, _ := s.deriveAccount(a)
@@ -161,7 +161,7 @@ func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 	return dst
 }
 
-// EnrichedCodehost is 3.1.
+// EnrichedCodehost renders section 3.1.
 func (s *Store) EnrichedCodehost(a *Account) Object {
 	sh := shaper{}
 	given := decodeObject(a.raw)
@@ -237,7 +237,7 @@ func first(items []*item) []*item { return items[:min(len(items), maxEntries)] }
 
 func withCounts(lists ...string) []string { return append(counts(lists), lists...) }
 
-// enrichedRepo is 3.2.
+// enrichedRepo renders section 3.2.
 func enrichedRepo(rec, owner Object) Object {
 	dst := Object{}
 	pick(dst, rec, "full_name", "name", "description", "language", "stargazers_count", "forks_count")
@@ -250,7 +250,7 @@ func enrichedRepo(rec, owner Object) Object {
 	return dst
 }
 
-// namesFound are the names found across the record.
+// namesFound returns the names found in the record.
 func namesFound(rec Object) []any {
 	var out []any
 	all := append([]string{str(rec, "full_name"), join(rec, " ", "first_name", "last_name")}, presentStrings(rec["names"])...)
@@ -262,7 +262,7 @@ func namesFound(rec Object) []any {
 	return out
 }
 
-// addresses are all of an account's e-mail addresses, each once.
+// addresses returns all distinct email addresses of an account.
 func addresses(rec Object) []string {
 	var out []string
 	seen := map[string]bool{}

@@ -1,6 +1,6 @@
 package oracle
 
-// Render is 4.1.
+// Render renders section 4.1.
 func (c *Company) Render() Object {
 	sh := shaper{}
 	rec := decodeObject(c.raw)

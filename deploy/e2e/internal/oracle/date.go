@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// instant is the moment that a date means (MAPPING.md, section 1, "Dates"); ok
-// is false when it is missing.
+// instant returns the time of a date (MAPPING.md, section 1, "Dates"). ok is false if it is missing.
 func instant(s string) (t time.Time, ok bool) {
 	if s == "" {
 		return time.Time{}, false
@@ -19,10 +18,10 @@ func instant(s string) (t time.Time, ok bool) {
 			return t.UTC(), true
 		}
 	}
-	panic(fmt.Sprintf("oracle: %q is no date that MAPPING.md knows", s))
+	panic(fmt.Sprintf("oracle: %q is not a date of MAPPING.md", s))
 }
 
-// instantText is a date as *instant*.
+// instantText returns a date as *instant*.
 func instantText(s string) string {
 	t, ok := instant(s)
 	if !ok {
@@ -31,12 +30,12 @@ func instantText(s string) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// putInstant serves a date as *instant*.
+// putInstant adds a date as *instant*.
 func putInstant(dst Object, name string, src Object, from string) {
 	put(dst, name, instantText(str(src, from)))
 }
 
-// putTimestamps serves dates as *timestamp*.
+// putTimestamps adds dates as *timestamp*.
 func putTimestamps(dst, src Object, names ...string) {
 	for _, name := range names {
 		given := str(src, name)
@@ -47,7 +46,7 @@ func putTimestamps(dst, src Object, names ...string) {
 	}
 }
 
-// day is a date as *day*.
+// day returns a date as *day*.
 func day(s string) string {
 	switch {
 	case s == "":
@@ -64,7 +63,7 @@ func putDay(dst Object, name string, src Object, from string) {
 	put(dst, name, day(str(src, from)))
 }
 
-// newestFirst compares two dates of a list: the newer first, a missing one last.
+// newestFirst orders dates, newest first, missing ones last.
 func newestFirst(a, b string) int {
 	ta, oka := instant(a)
 	tb, okb := instant(b)

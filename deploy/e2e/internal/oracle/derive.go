@@ -8,7 +8,7 @@ import (
 	"muster/schemas/place"
 )
 
-// deriver adds the values that MAPPING.md derives ("Derived values") to a copy of a record.
+// deriver adds derived values to a copy of a record (MAPPING.md, "Derived values").
 type deriver struct {
 	rec   Object
 	paths []string // in the websets
@@ -22,7 +22,7 @@ func newDeriver(rec Object) *deriver {
 	return &deriver{rec: out}
 }
 
-// set gives a member of o a value, if it has none.
+// set sets a field of o if it has no value.
 func (d *deriver) set(o Object, name, path, value string) {
 	if value != "" && absent(o[name]) {
 		o[name] = value
@@ -66,7 +66,7 @@ func (d *deriver) finish() (Object, []string) {
 	return d.rec, d.paths
 }
 
-// deriveNetwork is for network-person.
+// deriveNetwork derives the values of a network-person.
 func deriveNetwork(rec Object) (Object, []string) {
 	d := newDeriver(rec)
 	d.set(d.rec, "url", "url", identity.Default().Link(identity.Network, str(rec, "username")))
@@ -113,7 +113,7 @@ func deriveNetwork(rec Object) (Object, []string) {
 	return d.finish()
 }
 
-// deriveCodehost is for codehost-person.
+// deriveCodehost derives the values of a codehost-person.
 func deriveCodehost(rec Object) (Object, []string) {
 	d := newDeriver(rec)
 	d.set(d.rec, "url", "url", identity.Default().Link(identity.Codehost, str(rec, "codehost_username")))
@@ -148,7 +148,7 @@ func deriveCodehost(rec Object) (Object, []string) {
 	return d.finish()
 }
 
-// putDerived serves the paths that a shape shows.
+// putDerived adds the paths of derived values that a shape has.
 func putDerived(dst Object, paths []string, shown func(path string) string) {
 	var out []string
 	for _, p := range paths {
@@ -164,7 +164,7 @@ func putDerived(dst Object, paths []string, shown func(path string) string) {
 
 func asIs(path string) string { return path }
 
-// inSearchResult is the path of a field of the webset in a search result.
+// inSearchResult returns the path in a search result of a field of the webset.
 func inSearchResult(path string) string {
 	switch path {
 	case "url":

@@ -10,8 +10,7 @@ import (
 
 const maxDifferences = 12
 
-// Diff lists where got differs from want, one difference a line; "" when they
-// are one JSON value.
+// Diff describes the differences of got from want, one per line. It returns "" for equal JSON values.
 func Diff(want, got any) string {
 	d := differ{}
 	d.compare("$", want, got)
@@ -67,12 +66,12 @@ func (d *differ) objects(path string, want, got Object) {
 		if v, ok := got[k]; ok {
 			d.compare(path+"."+k, want[k], v)
 		} else {
-			d.report(path+"."+k, "want %s, it is missing", show(want[k]))
+			d.report(path+"."+k, "want %s, got none", show(want[k]))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[k]; !ok {
-			d.report(path+"."+k, "is not expected, got %s", show(got[k]))
+			d.report(path+"."+k, "want none, got %s", show(got[k]))
 		}
 	}
 }

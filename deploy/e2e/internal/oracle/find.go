@@ -19,8 +19,7 @@ type index struct {
 	accountsByName, accountsByEmail map[string][]*Account
 	companiesBySlug                 map[string][]*Company
 	companiesByNetworkID            map[string][]*Company
-	// declaring has, for an account, the records of the other webset that
-	// declare it.
+	// declaring has, for each account, the records of the other webset that declare it.
 	profilesDeclaring map[string][]*Profile // by codehost username key
 	accountsDeclaring map[string][]*Account // by network username key
 	linksByEnd        map[end][]*link
@@ -28,8 +27,8 @@ type index struct {
 	commitsOf         map[int64][]*item
 }
 
-// Seal ends the adding and makes the indexes. It fails when two different
-// records of one identity share their newest version.
+// Seal ends the additions and builds the indexes. It returns an error if two different records of one identity have the
+// same newest version.
 func (s *Store) Seal() error {
 	var errs []error
 	tie := func(v version, what string) bool {
@@ -129,8 +128,8 @@ func emailKeys(emails []string) []string {
 	return keys
 }
 
-// visible collects what is neither withdrawn itself nor by a complete list
-// (MAPPING.md, "Repositories and commits of an account").
+// visible returns the items that are deleted neither individually nor by a complete list (MAPPING.md, "Repositories and
+// commits of an account").
 func visible(
 	name string,
 	items map[itemKey]*item,
@@ -149,8 +148,7 @@ func visible(
 	}
 }
 
-// newest returns the record with the newest version, of equal ones that with
-// the smallest identity.
+// newest returns the record with the newest version; of equal versions, the one with the smallest identity.
 func newest[T any](records []*T, at func(*T) time.Time, smaller func(a, b *T) int) *T {
 	if len(records) == 0 {
 		return nil
@@ -176,18 +174,17 @@ func newestCompany(list []*Company) *Company {
 	)
 }
 
-// Profile returns the network-person that holds a username now, or nil.
+// Profile returns the current network-person with a username, or nil.
 func (s *Store) Profile(username string) *Profile {
 	return newestProfile(s.profilesByName[identity.NormalizeUsername(username)])
 }
 
-// Account returns the codehost-person that holds a username now, or nil.
+// Account returns the current codehost-person with a username, or nil.
 func (s *Store) Account(username string) *Account {
 	return newestAccount(s.accountsByName[identity.NormalizeUsername(username)])
 }
 
-// AccountOrID is [Store.Account] for the codehost webset, where digits are a
-// user id first.
+// AccountOrID is [Store.Account] for the codehost webset, where digits are first tried as a user ID.
 func (s *Store) AccountOrID(identifier string) *Account {
 	if id, err := strconv.ParseInt(identifier, 10, 64); err == nil && strings.Trim(identifier, "0123456789") == "" {
 		if a := s.accounts[id]; a != nil && !a.deleted && !a.organization {
@@ -197,17 +194,17 @@ func (s *Store) AccountOrID(identifier string) *Account {
 	return s.Account(identifier)
 }
 
-// CompanyBySlug returns the company that holds a slug now.
+// CompanyBySlug returns the current company with a slug.
 func (s *Store) CompanyBySlug(slug string) *Company {
 	return newestCompany(s.companiesBySlug[identity.NormalizeUsername(slug)])
 }
 
-// CompanyByNetworkID returns the company with a network id.
+// CompanyByNetworkID returns the company with a network ID.
 func (s *Store) CompanyByNetworkID(id string) *Company {
 	return newestCompany(s.companiesByNetworkID[id])
 }
 
-// CompanyByID returns the company with an id, nil when there is none or it is withdrawn.
+// CompanyByID returns the company with an ID; nil if there is none or it is deleted.
 func (s *Store) CompanyByID(id string) *Company {
 	if c := s.companies[id]; c != nil && !c.deleted {
 		return c
@@ -215,14 +212,14 @@ func (s *Store) CompanyByID(id string) *Company {
 	return nil
 }
 
-// candidate is one way from a record to one of the other webset.
+// candidate is a link from a record to one of the other webset.
 type candidate[T any] struct {
 	confidence float64
 	at         time.Time
 	target     *T
 }
 
-// ranked are the targets of candidates, best first.
+// ranked returns the targets of candidates, best first.
 func ranked[T any](candidates []candidate[T], smaller func(a, b *T) int) []*T {
 	candidates = slices.DeleteFunc(candidates, func(c candidate[T]) bool { return c.target == nil })
 	slices.SortFunc(candidates, func(a, b candidate[T]) int {
@@ -235,7 +232,7 @@ func ranked[T any](candidates []candidate[T], smaller func(a, b *T) int) []*T {
 	return out
 }
 
-// foremost is the first of a list, nil of an empty one.
+// foremost returns the first element of a list, or nil.
 func foremost[T any](list []*T) *T {
 	if len(list) == 0 {
 		return nil
@@ -243,8 +240,8 @@ func foremost[T any](list []*T) *T {
 	return list[0]
 }
 
-// LinkedProfile follows an account's link to the network webset (MAPPING.md,
-// "Followed link"); nil when there is none.
+// LinkedProfile follows an account's link to the network webset (MAPPING.md, "Followed link"). It returns nil if there
+// is none.
 func (s *Store) LinkedProfile(a *Account) *Profile { return foremost(s.linkedProfiles(a)) }
 
 func (s *Store) linkedProfiles(a *Account) []*Profile {
@@ -255,8 +252,8 @@ func (s *Store) linkedProfiles(a *Account) []*Profile {
 	return s.profileNaming(identity.NormalizeUsername(a.Username), declared)
 }
 
-// profileNaming returns the network-persons that name a codehost username, or
-// that an account-link joins with it, best first.
+// profileNaming returns the network-persons that declare a codehost username, or that an account-link links to it, best
+// first.
 func (s *Store) profileNaming(key string, all []candidate[Profile]) []*Profile {
 	for _, p := range s.profilesDeclaring[key] {
 		all = append(all, candidate[Profile]{1, p.at, p})
@@ -269,7 +266,7 @@ func (s *Store) profileNaming(key string, all []candidate[Profile]) []*Profile {
 	return ranked(all, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// LinkedAccount follows a profile's link to the codehost webset; nil when there is none.
+// LinkedAccount follows a profile's link to the codehost webset. It returns nil if there is none.
 func (s *Store) LinkedAccount(p *Profile) *Account { return foremost(s.linkedAccounts(p)) }
 
 func (s *Store) linkedAccounts(p *Profile) []*Account {
@@ -280,7 +277,7 @@ func (s *Store) linkedAccounts(p *Profile) []*Account {
 	return s.accountNaming(identity.NormalizeUsername(p.Username), declared)
 }
 
-// accountNaming is profileNaming the other way round.
+// accountNaming is profileNaming for the other direction.
 func (s *Store) accountNaming(key string, all []candidate[Account]) []*Account {
 	for _, a := range s.accountsDeclaring[key] {
 		all = append(all, candidate[Account]{1, a.at, a})
@@ -300,7 +297,7 @@ func (l *link) other(platform string) end {
 	return l.a
 }
 
-// PersonRequest is a body of the person enrichment.
+// PersonRequest is a request body of person enrichment.
 type PersonRequest struct {
 	Codehost        string   `json:"codehost,omitempty"`
 	NetworkUsername string   `json:"network_username,omitempty"`
@@ -308,7 +305,7 @@ type PersonRequest struct {
 	Websets         []string `json:"websets,omitempty"`
 }
 
-// Wants says whether a webset was requested.
+// Wants reports whether a webset is requested.
 func (r PersonRequest) Wants(webset string) bool {
 	if len(r.Websets) == 0 {
 		return webset == identity.Codehost
@@ -316,8 +313,8 @@ func (r PersonRequest) Wants(webset string) bool {
 	return slices.Contains(r.Websets, webset)
 }
 
-// Enrich returns the records of both websets that answer a request; nil where
-// a webset was not requested or has none (rulings.md, Person enrichment).
+// Enrich returns the records of both websets that answer a request; nil if a webset is not requested or has none
+// (rulings.md, Person enrichment).
 func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
 	accounts, accountSteps := s.accountsFor(r)
 	profiles, profileSteps := s.profilesFor(r)
@@ -346,8 +343,8 @@ func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
 	return nil, profiles[0]
 }
 
-// accountsFor lists the accounts that answer a request, best first, each with the
-// number of the ruling's step that finds it.
+// accountsFor returns the accounts that answer a request, best first, each with the number of the step in the ruling
+// that finds it.
 func (s *Store) accountsFor(r PersonRequest) (found []*Account, steps []int) {
 	add := func(step int, list ...*Account) {
 		for _, a := range list {
@@ -401,7 +398,7 @@ func (s *Store) profilesFor(r PersonRequest) (found []*Profile, steps []int) {
 	return found, steps
 }
 
-// onePerson says that no declared link of one of two records names another account.
+// onePerson reports whether no declared link of either record leads to another account.
 func (s *Store) onePerson(a *Account, p *Profile) bool {
 	account, profile := end{
 		identity.Codehost,
@@ -415,8 +412,8 @@ func (s *Store) onePerson(a *Account, p *Profile) bool {
 		!elsewhere(ofProfile, account.key, slices.Contains(ofAccount, profile.key), len(s.accountsDeclaring[profile.key]) > 0, s.linkedTo(profile))
 }
 
-// elsewhere says that the declared links of a record lead to others than the account other: what it
-// declares itself; for want of that whether other declares it, or some record does, and account-links.
+// elsewhere reports whether the declared links of a record lead only to accounts other than other: the links that it
+// declares or, without any, those that declare it, and account-links.
 func elsewhere(own []string, other string, byOther, bySome bool, links []string) bool {
 	switch {
 	case len(own) > 0:
@@ -427,7 +424,7 @@ func elsewhere(own []string, other string, byOther, bySome bool, links []string)
 	return bySome || len(links) > 0
 }
 
-// linkedTo are the accounts of the other webset that account-links join with one.
+// linkedTo returns the accounts of the other webset that account-links link to an account.
 func (s *Store) linkedTo(e end) []string {
 	var out []string
 	for _, l := range s.linksByEnd[e] {
@@ -438,7 +435,7 @@ func (s *Store) linkedTo(e end) []string {
 	return out
 }
 
-// givenEmail is the member "email" of a person, if it is an address.
+// givenEmail returns the field "email" of a person if it is an address.
 func givenEmail(v any) string {
 	s, _ := v.(string)
 	if emailKey(s) == "" {
@@ -447,7 +444,7 @@ func givenEmail(v any) string {
 	return s
 }
 
-// emailKey is the comparison form of an address; empty for what is none.
+// emailKey returns the comparison form of an address, or "" if it is invalid.
 func emailKey(address string) string {
 	key, err := identity.NormalizeEmail(address)
 	if err != nil {
@@ -478,13 +475,13 @@ func (s *Store) ProfileByEmail(address string) *Profile {
 	return newestProfile(s.profilesByEmail[emailKey(address)])
 }
 
-// IsOrganization says that an account is an organization's, which no person endpoint finds.
+// IsOrganization reports whether an account belongs to an organization. No person endpoint finds these.
 func (s *Store) IsOrganization(userID string) bool {
 	id, err := strconv.ParseInt(userID, 10, 64)
 	return err == nil && s.accounts[id] != nil && s.accounts[id].organization
 }
 
-// Addresses are the e-mail addresses that the records state, each once, in no order.
+// Addresses returns the distinct email addresses in the records, in no order.
 func (s *Store) Addresses() []string { return slices.Collect(maps.Keys(s.addresses)) }
 
 // Newest is the newest record of one identity.
@@ -493,9 +490,8 @@ type Newest struct {
 	Deleted bool
 }
 
-// Newest returns the newest record of every identity of a kind, withdrawn ones
-// too. Identities that have two parts are joined with a slash; those of account
-// links are both ends in order, then the source, separated by spaces.
+// Newest returns the newest record of every identity of a kind, including deleted ones. Identities with two parts are
+// joined with a slash; those of account links are both ends in order, then the source, separated by spaces.
 func (s *Store) Newest(kind string) map[string]Newest {
 	out := map[string]Newest{}
 	add := func(id string, v version) { out[id] = Newest{v.at, v.deleted} }

@@ -9,11 +9,10 @@ import (
 
 const removed = "[e-mail removed]"
 
-// shaper renders known objects. With noMail it is one of the shapes marked
-// *no e-mail*.
+// shaper renders known objects. noMail is set for shapes marked *no e-mail*.
 type shaper struct{ noMail bool }
 
-// atSign returns the length of an at sign that begins at i, 0 for none.
+// atSign returns the length of an at sign at i, or 0.
 func atSign(r []rune, i int) int {
 	switch r[i] {
 	case '@', '\uff20', '\ufe6b':
@@ -34,7 +33,7 @@ func localRune(r rune) bool {
 
 func domainRune(r rune) bool { return letterMarkNumber(r) || r == '-' || r == '.' }
 
-// removeShaped replaces e-mail-shaped substrings (MAPPING.md, "E-mail removal", 1).
+// removeShaped replaces substrings that look like email addresses (MAPPING.md, "E-mail removal", 1).
 func removeShaped(s string) string {
 	r := []rune(s)
 	var out strings.Builder
@@ -101,7 +100,7 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// ownAddresses are a record's own addresses, longest first.
+// ownAddresses returns a record's own addresses, longest first.
 func ownAddresses(rec Object) []string {
 	var own []string
 	add := func(s string) {
@@ -122,8 +121,7 @@ func ownAddresses(rec Object) []string {
 	return own
 }
 
-// scrub removes e-mail addresses from every string of a rendered value of a
-// record, when the shape asks for it.
+// scrub removes email addresses from all strings of a rendered value if the shape requires it.
 func (sh shaper) scrub(v, record any) any {
 	if !sh.noMail {
 		return v
@@ -155,15 +153,15 @@ func mailName(name string) bool {
 	return strings.Contains(strings.ToLower(name), "mail") || removeShaped(name) != name
 }
 
-// unknown serves the members of src that the shape neither serves nor reserves.
+// unknown adds the fields of src that the shape neither has nor reserves.
 func (sh shaper) unknown(dst, src Object, reserved ...[]string) {
 	sh.members(dst, src, func(name string, v any) bool {
 		return absent(v) || slices.ContainsFunc(reserved, func(names []string) bool { return slices.Contains(names, name) })
 	})
 }
 
-// members serves unknown members, those aside that leave says or that are
-// named after e-mail. The count of a cut list replaces a member of its name.
+// members adds unknown fields, except those that leave reports, and those named after e-mail. The count of a truncated
+// list replaces a field of its name.
 func (sh shaper) members(dst, src Object, leave func(name string, v any) bool) {
 	var long []string
 	for name, v := range src {
@@ -178,15 +176,15 @@ func (sh shaper) members(dst, src Object, leave func(name string, v any) bool) {
 	slices.Sort(long)
 	counts := Object{}
 	for _, name := range long {
-		if counts[name] == nil { // not replaced by another list's count
+		if counts[name] == nil { // not replaced by the count of another list
 			counts[name+"_count"] = number(len(list(src[name])))
 		}
 	}
 	maps.Copy(dst, counts)
 }
 
-// unknownValue serves a value inside which nothing is dropped but what is
-// beyond the hundredth entry, and members named after e-mail.
+// unknownValue renders an unknown value unchanged, except for entries beyond the hundredth and fields named after
+// e-mail.
 func (sh shaper) unknownValue(v any) any {
 	switch v := v.(type) {
 	case []any:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Names that the shapes serve or reserve, as the tables of MAPPING.md list them.
+// The names that shapes have or reserve, as in the tables of MAPPING.md.
 var (
 	topReserved = []string{"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link", "derived"}
 
@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// plain serves an object whose known members are as given.
+// plain renders an object whose known fields are unchanged.
 func (sh shaper) plain(v any, names []string) Object {
 	dst := Object{}
 	pick(dst, object(v), names...)
@@ -40,7 +40,7 @@ func (sh shaper) plain(v any, names []string) Object {
 	return dst
 }
 
-// ongoing says whether an experience entry goes on.
+// ongoing reports whether an experience entry has not ended.
 func ongoing(e Object) bool {
 	if current, ok := e["current"].(bool); ok {
 		return current
@@ -50,8 +50,7 @@ func ongoing(e Object) bool {
 
 func studying(e Object) bool { return e["current"] == true }
 
-// career returns the present entries of an experience or education list in
-// their order.
+// career returns the present entries of an experience or education list in order.
 func career(v any, goesOn func(Object) bool, isPresent func(Object) bool) []Object {
 	var entries []Object
 	for _, e := range list(v) {
@@ -76,7 +75,7 @@ func career(v any, goesOn func(Object) bool, isPresent func(Object) bool) []Obje
 	return entries
 }
 
-// position serves what 6.2 and current_position share; dates are theirs.
+// position renders the common fields of section 6.2 and current_position, without dates.
 func (sh shaper) position(e Object) Object {
 	dst := Object{}
 	pick(dst, e, "summary", "title", "description")
@@ -92,7 +91,7 @@ func positionPresent(e Object) bool {
 	return len(dst) > 0
 }
 
-// experience is 6.2.
+// experience renders section 6.2.
 func (sh shaper) experience(v any) []any {
 	var out []any
 	for _, e := range career(v, ongoing, positionPresent) {
@@ -124,7 +123,7 @@ func (sh shaper) study(e Object) Object {
 
 func studyPresent(e Object) bool { return len(shaper{}.study(e)) > 0 }
 
-// education is 6.3.
+// education renders section 6.3.
 func (sh shaper) education(v any) []any {
 	var out []any
 	for _, e := range career(v, studying, studyPresent) {
@@ -133,7 +132,7 @@ func (sh shaper) education(v any) []any {
 	return out
 }
 
-// objects serves a list of objects, upstream order.
+// objects renders a list of objects in its original order.
 func (sh shaper) objects(v any, names []string) []any {
 	var out []any
 	for _, e := range list(v) {
@@ -160,7 +159,7 @@ func (sh shaper) currentPosition(v any) Object {
 	return dst
 }
 
-// firstEmail is `personal_email`, else `email`, else the first of `emails`.
+// firstEmail returns `personal_email`, else `email`, else the first of `emails`.
 func firstEmail(rec Object) string {
 	if s := str(rec, "personal_email"); s != "" {
 		return s
@@ -177,7 +176,7 @@ func firstEmail(rec Object) string {
 // NetworkOptions are the add-ons of the network webset.
 type NetworkOptions struct{ Codehost, PersonalEmail bool }
 
-// NetworkWebset is section 6.
+// NetworkWebset renders section 6.
 func (s *Store) NetworkWebset(p *Profile, o NetworkOptions) Object {
 	sh := shaper{noMail: !o.PersonalEmail}
 	rec, derived := deriveNetwork(decodeObject(p.raw))
@@ -210,8 +209,8 @@ func (s *Store) NetworkWebset(p *Profile, o NetworkOptions) Object {
 	return dst
 }
 
-// NetworkPresent returns the names of section 8 that a record of the network
-// webset meets, and names that are no must_have.
+// NetworkPresent returns the names of section 8 that a record of the network webset meets, and further names, which are
+// not must_have fields.
 func (s *Store) NetworkPresent(p *Profile) map[string]bool {
 	present := names(s.NetworkWebset(p, NetworkOptions{PersonalEmail: true}))
 	present["codehost"] = s.LinkedAccount(p) != nil
@@ -226,7 +225,7 @@ func names(o Object) map[string]bool {
 	return out
 }
 
-// networkAddOn is 7.5.
+// networkAddOn renders section 7.5.
 func (s *Store) networkAddOn(p *Profile) Object {
 	sh := shaper{noMail: true}
 	rec, derived := deriveNetwork(decodeObject(p.raw))
@@ -241,7 +240,7 @@ func (s *Store) networkAddOn(p *Profile) Object {
 	return object(sh.scrub(dst, rec))
 }
 
-// EnrichedNetwork is 3.3.
+// EnrichedNetwork renders section 3.3.
 func (s *Store) EnrichedNetwork(p *Profile) Object {
 	sh := shaper{}
 	rec, derived := deriveNetwork(decodeObject(p.raw))
@@ -277,7 +276,7 @@ func (s *Store) EnrichedNetwork(p *Profile) Object {
 	return dst
 }
 
-// enrichedExperience is 3.4.
+// enrichedExperience renders section 3.4.
 func enrichedExperience(v any) []any {
 	var out []any
 	for _, e := range career(v, ongoing, positionPresent) {
@@ -306,7 +305,7 @@ func enrichedExperience(v any) []any {
 	return out
 }
 
-// enrichedEducation is 3.5.
+// enrichedEducation renders section 3.5.
 func enrichedEducation(v any) []any {
 	var out []any
 	for _, e := range career(v, studying, studyPresent) {
@@ -328,7 +327,7 @@ func enrichedEducation(v any) []any {
 	return out
 }
 
-// join joins the named members that are present.
+// join joins the named fields that are present.
 func join(src Object, sep string, names ...string) string {
 	var parts []string
 	for _, n := range names {

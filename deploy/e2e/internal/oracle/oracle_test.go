@@ -28,9 +28,8 @@ func (s *sink) Truth(json []byte) error {
 	return s.truth.WriteByte('\n')
 }
 
-// TestAgreesWithTheTruth: two ways to say who holds a name, the oracle's from
-// the records and the generator's from what it invented, agree.
-func TestAgreesWithTheTruth(t *testing.T) {
+// The generator's truth file is independent of the oracle.
+func TestStore_UsernameHoldersEqualTheTruth(t *testing.T) {
 	s := &sink{store: oracle.New()}
 	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: 600, Seed: 4}, s, nil))
 	require.NoError(t, s.store.Seal())
@@ -65,7 +64,7 @@ func TestAgreesWithTheTruth(t *testing.T) {
 			}
 		case "email ":
 			require.Equal(t, line.Network, profileID(s.store.ProfileByEmail(line.Email)))
-			// The truth does not know the addresses of commits.
+			// The truth has no addresses of commits.
 			a := s.store.AccountByEmail(line.Email)
 			if (line.Codehost == nil || !s.store.IsOrganization(*line.Codehost)) && !s.store.HasByCommit(a, line.Email) {
 				require.Equal(t, line.Codehost, accountID(a))
@@ -76,7 +75,7 @@ func TestAgreesWithTheTruth(t *testing.T) {
 		asked[line.Type+" "+line.Platform]++
 	}
 	require.NoError(t, lines.Err())
-	require.Len(t, asked, 4, "every kind of name was compared: %v", asked)
+	require.Len(t, asked, 4, "some kind of name was not compared: %v", asked)
 }
 
 func profileID(p *oracle.Profile) *string {
@@ -94,8 +93,8 @@ func accountID(a *oracle.Account) *string {
 	return &id
 }
 
-// TestByHand: one small world whose answers are written here by hand.
-func TestByHand(t *testing.T) {
+// The expected answers are written by hand.
+func TestOracle_HandWrittenAnswers(t *testing.T) {
 	s := oracle.New()
 	add := func(kind, record string) { require.NoError(t, s.Add(kind, []byte(record))) }
 	add(oracle.NetworkPerson, `{"profile_id":"p1","username":"Ada","last_updated":"2026-03","full_name":"Ada L.","middle_name":"",
@@ -163,7 +162,7 @@ func TestByHand(t *testing.T) {
 	require.True(t, s.CodehostPresent(account)["network"])
 }
 
-func TestTwoContentsOfOneVersion(t *testing.T) {
+func TestSeal_RejectsTwoContentsOfOneVersion(t *testing.T) {
 	s := oracle.New()
 	for _, username := range []string{"a", "a", "b"} {
 		require.NoError(t, s.Add(oracle.NetworkPerson, fmt.Appendf(nil, `{"profile_id":"p","username":%q,"last_updated":"2026"}`, username)))
@@ -171,13 +170,13 @@ func TestTwoContentsOfOneVersion(t *testing.T) {
 	require.ErrorContains(t, s.Seal(), "network-person p")
 }
 
-func TestDiff(t *testing.T) {
+func TestDiff_ListsEachDifference(t *testing.T) {
 	for name, c := range map[string]struct{ want, got, diff string }{
 		"equal":   {`{"a":[1,{"b":null}]}`, `{"a":[1.0,{"b":null}]}`, ""},
 		"value":   {`{"a":[1,"x"]}`, `{"a":[1,"y"]}`, `$.a[1]: want "x", got "y"`},
 		"type":    {`{"a":1}`, `{"a":"1"}`, `$.a: want 1, got "1"`},
-		"missing": {`{"a":null}`, `{}`, `$.a: want null, it is missing`},
-		"more":    {`{}`, `{"a":true}`, `$.a: is not expected, got true`},
+		"missing": {`{"a":null}`, `{}`, `$.a: want null, got none`},
+		"more":    {`{}`, `{"a":true}`, `$.a: want none, got true`},
 		"length":  {`[1]`, `[1,2]`, `$: want 1 entries, got 2`},
 		"list":    {`null`, `[]`, `$: want null, got []`},
 	} {

@@ -18,7 +18,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// Kinds that the oracle reads (records.md).
+// The kinds of records (records.md).
 const (
 	NetworkPerson   = "network-person"
 	NetworkCompany  = "network-company"
@@ -29,16 +29,16 @@ const (
 	AccountLink     = "account-link"
 )
 
-// version is one record of an identity: the newest of those that were added.
+// version is the newest record of an identity.
 type version struct {
 	raw     []byte
 	at      time.Time
 	deleted bool
-	// tied is set when another record has the same version and another content.
+	// tied is set if another record has the same version and different content.
 	tied bool
 }
 
-// supersede says whether a record replaces the one that is there.
+// supersede reports whether a record replaces the current one.
 func (v *version) supersede(next version) bool {
 	if v.raw == nil || next.at.After(v.at) {
 		return true
@@ -49,8 +49,8 @@ func (v *version) supersede(next version) bool {
 	return false
 }
 
-// sameContent compares two records of one identity. An embedded repository or
-// commit does not name its owner, a separate one does: the difference is none.
+// sameContent compares two records of one identity. A separate repository or commit names its owner, an embedded one
+// does not; the difference is ignored.
 func sameContent(a, b []byte) bool {
 	oa, ob := decodeObject(a), decodeObject(b)
 	if (oa["user_id"] == nil) != (ob["user_id"] == nil) {
@@ -60,28 +60,28 @@ func sameContent(a, b []byte) bool {
 	return reflect.DeepEqual(oa, ob)
 }
 
-// Profile is a network-person in its newest version.
+// Profile is the newest version of a network-person.
 type Profile struct {
 	version
 	ID       string
 	Username string
 
 	emails   []string
-	declares map[string][]string // platform -> username keys
+	declares map[string][]string // platform to username keys
 }
 
-// Account is a codehost-person in its newest version.
+// Account is the newest version of a codehost-person.
 type Account struct {
 	version
 	ID       int64
 	Username string
 
-	organization bool // no person endpoint finds it
+	organization bool // not found by person endpoints
 	emails       []string
 	declares     map[string][]string
 }
 
-// Company is a network-company in its newest version.
+// Company is the newest version of a network-company.
 type Company struct {
 	version
 	ID        string
@@ -89,7 +89,7 @@ type Company struct {
 	NetworkID string
 }
 
-// item is a repository or a commit; id is its id or SHA as text.
+// item is a repository or a commit; id is its ID or SHA as text.
 type item struct {
 	version
 	id string
@@ -114,8 +114,7 @@ type link struct {
 
 type end struct{ platform, key string }
 
-// Store is the oracle. Add may be called from several goroutines; everything
-// else comes after Seal and may be called from several goroutines too.
+// Store is the oracle. Add may be called concurrently; all other methods must be called after Seal, also concurrently.
 type Store struct {
 	platforms *identity.Platforms
 
@@ -126,7 +125,7 @@ type Store struct {
 	microblog map[string]*version
 	repos     map[itemKey]*item
 	commits   map[itemKey]*item
-	// complete lists, by owner
+	// complete lists by owner
 	reposComplete, commitsComplete map[int64]*complete
 	links                          map[string]*link
 	addresses                      map[string]bool
@@ -146,14 +145,14 @@ func New() *Store {
 	}
 }
 
-// What the oracle reads of a record of each kind when it is added.
+// The fields that the oracle reads from records.
 type (
 	identifiers struct {
 		SocialAccounts    []string `json:"social_accounts"`
 		MicroblogUsername string   `json:"microblog_username"`
 		Emails            []string `json:"emails"`
 		PersonalEmail     string   `json:"personal_email"`
-		Email             any      `json:"email"` // an unknown member, which counts if it is an address
+		Email             any      `json:"email"` // an unknown field, used if it is an address
 	}
 	networkPerson struct {
 		identifiers
@@ -225,14 +224,14 @@ func (h *codehostPerson) emails() []string {
 	return slices.Concat(h.identifiers.emails(), []string{h.SchoolEmail}, h.AdditionalEmails)
 }
 
-// Add takes one record of a kind, which it keeps.
+// Add adds a record of a kind and retains it.
 func (s *Store) Add(kind string, raw []byte) error {
 	add, ok := map[string]func([]byte) error{
 		NetworkPerson: s.addProfile, NetworkCompany: s.addCompany, CodehostPerson: s.addAccount, MicroblogPerson: s.addMicroblog,
 		CodehostRepo: s.addRepo, CodehostCommit: s.addCommit, AccountLink: s.addLink,
 	}[kind]
 	if !ok {
-		return fmt.Errorf("the oracle knows no kind %q", kind)
+		return fmt.Errorf("unknown kind %q", kind)
 	}
 	if err := add(zoned(raw)); err != nil {
 		return fmt.Errorf("read a record of kind %s: %w", kind, err)
@@ -240,17 +239,18 @@ func (s *Store) Add(kind string, raw []byte) error {
 	return nil
 }
 
-// withoutZone matches a timestamp without a zone in a field for dates.
+// withoutZone matches a date-time without a time zone in a date field.
 var withoutZone = regexp.MustCompile(
 	`("(?:start|end|issue_date|created_at|updated_at|author_date|last_updated|observed_at)"\s*:\s*"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)"`)
 
-// zoned is a record whose timestamps without a zone are in UTC, as ingest writes them (MAPPING.md, section 1, "Dates").
+// zoned returns a record with date-times without a zone converted to UTC, as ingest does (MAPPING.md, section 1,
+// "Dates").
 func zoned(raw []byte) []byte { return withoutZone.ReplaceAll(raw, []byte(`${1}Z"`)) }
 
 func newVersion(raw []byte, date string, deleted bool) (version, error) {
 	at, ok := instant(date)
 	if !ok {
-		return version{}, errors.New("it has no version")
+		return version{}, errors.New("no version")
 	}
 	return version{raw: raw, at: at, deleted: deleted}, nil
 }
@@ -338,8 +338,7 @@ func (s *Store) addAccount(raw []byte) error {
 	return nil
 }
 
-// declared collects the username keys that a record declares on each platform
-// (MAPPING.md, "Declared usernames").
+// declared returns the username keys that a record declares on each platform (MAPPING.md, "Declared usernames").
 func (s *Store) declared(h *identifiers, other, username string) map[string][]string {
 	out := map[string][]string{}
 	add := func(platform, username string) {
@@ -355,7 +354,7 @@ func (s *Store) declared(h *identifiers, other, username string) map[string][]st
 	return out
 }
 
-// addEmbedded splits the embedded lists off into records of their own.
+// addEmbedded adds the entries of embedded lists as separate records.
 func (s *Store) addEmbedded(v version, h *codehostPerson) error {
 	repos, commits := map[string]bool{}, map[string]bool{}
 	for _, raw := range h.Repos {

@@ -9,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Number is a JSON number as it is written.
+// Number is a JSON number as written.
 type Number string
 
 // Object is a JSON object.
 type Object = map[string]any
 
-// Decode reads one JSON value. Objects become [Object], lists []any, numbers
-// [Number]. Duplicate members and bad UTF-8 are errors.
+// Decode reads one JSON value. Objects become [Object], arrays []any, numbers [Number]. Duplicate fields and invalid
+// UTF-8 are errors.
 func Decode(raw []byte) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
 	v, err := decode(dec)
@@ -24,7 +24,7 @@ func Decode(raw []byte) (any, error) {
 		return nil, fmt.Errorf("decode JSON: %w", err)
 	}
 	if _, err := dec.ReadToken(); err != io.EOF { //nolint:errorlint // ReadToken documents io.EOF itself
-		return nil, fmt.Errorf("decode JSON: something follows the value at byte %d", dec.InputOffset())
+		return nil, fmt.Errorf("decode JSON: trailing data after the value at byte %d", dec.InputOffset())
 	}
 	return v, nil
 }
@@ -78,12 +78,12 @@ func decodeObject(raw []byte) Object {
 	}
 	o, ok := v.(Object)
 	if !ok {
-		panic("oracle: a record is no object")
+		panic("oracle: a record is not an object")
 	}
 	return o
 }
 
-// absent is MAPPING.md, section 1, "Absent", for a value by itself.
+// absent reports whether a value counts as absent (MAPPING.md, section 1, "Absent").
 func absent(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -98,7 +98,7 @@ func absent(v any) bool {
 	return false
 }
 
-// pick copies the named members that are present, as given.
+// pick copies the named members that are present, unchanged.
 func pick(dst, src Object, names ...string) {
 	for _, n := range names {
 		if v := src[n]; !absent(v) {
@@ -130,8 +130,7 @@ func list(v any) []any {
 
 const maxEntries = 100
 
-// putList serves a list that is a direct member of a record: at most 100
-// entries, and always its count.
+// putList adds a list that is a direct member of a record: at most 100 entries, and always its count.
 func putList(dst Object, name string, entries []any) {
 	if len(entries) == 0 {
 		return
@@ -140,7 +139,7 @@ func putList(dst Object, name string, entries []any) {
 	dst[name] = entries[:min(len(entries), maxEntries)]
 }
 
-// putDeepList serves a list further down: its count only when it was cut.
+// putDeepList adds a list at a deeper level, with its count only if it was truncated.
 func putDeepList(dst Object, name string, entries []any) {
 	if len(entries) > maxEntries {
 		dst[name+"_count"] = number(len(entries))
@@ -152,7 +151,7 @@ func number(n int) Number { return Number(fmt.Sprint(n)) }
 
 func numberOf(f float64) Number { return Number(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// present drops absent entries of a list of plain values.
+// present drops the absent entries of a list of plain values.
 func present(v any) []any {
 	var out []any
 	for _, e := range list(v) {

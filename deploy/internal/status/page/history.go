@@ -21,8 +21,8 @@ const (
 	maxPoints      = 240
 )
 
-// Point is what happened in the interval before At: rates per second, and values at its end. Fields that this process
-// does not measure are absent, as are quantiles of intervals without requests.
+// Point describes an interval that ends at At: rates per second, and values at its end. Fields that this process does
+// not measure are absent, as are quantiles of intervals without requests.
 type Point struct {
 	At time.Time `json:"at"`
 	// In is the rate of records that arrived: at the projector's topics, or, in a process without projector, published
@@ -235,7 +235,7 @@ type Service struct {
 	Since time.Time `json:"since"`
 }
 
-// states remembers since when services are ready or not. It is safe for concurrent use.
+// states records since when services are ready or not. It is safe for concurrent use.
 type states struct {
 	mu    sync.Mutex
 	known map[string]Service

@@ -59,7 +59,7 @@ func TestHistory_PointsAreRatesOfTheInterval(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
 		synctest.Wait()
-		require.Empty(t, p.history.read().Points, "one sample is no interval")
+		require.Empty(t, p.history.read().Points, "a single sample has no interval")
 
 		m.handled.WithLabelValues(projector.Group, "a").Add(200)
 		m.handled.WithLabelValues(projector.Group, "b").Add(100) // appears during the interval
@@ -82,7 +82,7 @@ func TestHistory_PointsAreRatesOfTheInterval(t *testing.T) {
 		point := got.Points[0]
 		require.Equal(t, time.Now(), point.At)
 		require.InDelta(t, 20, *point.Projected, 1e-9)
-		require.InDelta(t, 30, *point.In, 1e-9, "what was projected and what waits")
+		require.InDelta(t, 30, *point.In, 1e-9, "projected and waiting records")
 		require.InDelta(t, 157, *point.Lag, 1e-9)
 		require.InDelta(t, 3, *point.Requests, 1e-9)
 		require.InDelta(t, 1, *point.Errors, 1e-9)

@@ -7,7 +7,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* What selects the pods of one component: (list $ "projector"). */}}
+{{/* The selector labels of the pods of a component: (list $ "projector"). */}}
 {{- define "muster.selector" -}}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
@@ -20,7 +20,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 
 {{- define "muster.secret" -}}{{ .Values.secrets.existing | default (printf "%s-secrets" (include "muster.name" .)) }}{{- end }}
 
-{{/* A container that can do nothing but its work. */}}
+{{/* The restricted security context of a container. */}}
 {{- define "muster.hardened" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -28,7 +28,7 @@ runAsNonRoot: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Of a pod: (list $ uid). */}}
+{{/* The security context of a pod: (list $ uid). */}}
 {{- define "muster.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: {{ index . 1 }}
@@ -38,7 +38,7 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* Replicas of a component on different nodes and zones as far as there are any: (list $ "projector"). */}}
+{{/* Spreads replicas of a component over nodes and zones if possible: (list $ "projector"). */}}
 {{- define "muster.spread" -}}
 {{- $root := index . 0 }}
 topologySpreadConstraints:
@@ -68,7 +68,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- else -}}{{ join "," .Values.kafka.brokers }}{{- end -}}
 {{- end }}
 
-{{/* The names of the servers elsewhere for which muster has a certificate of its own. */}}
+{{/* The names of the external servers for which muster has a client certificate. */}}
 {{- define "muster.certified" -}}
 {{- $names := list }}
 {{- range $name := list "kafka" "clickhouse" "redis" }}
@@ -78,7 +78,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- toJson $names }}
 {{- end }}
 
-{{/* The environment of muster's own containers. */}}
+{{/* The environment of muster's containers. */}}
 {{- define "muster.env" -}}
 {{- $secret := include "muster.secret" . }}
 - {name: MUSTER_DATA_DIR, value: /data}
@@ -103,7 +103,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- if .Values.caSecret }}
-# Read besides the image's own file of authorities.
+# Read in addition to the image's file of authorities.
 - {name: SSL_CERT_DIR, value: /etc/muster/ca}
 {{- end }}
 - name: CLICKHOUSE_DSN
@@ -117,7 +117,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Where muster's own containers find the authorities that they trust and their certificates, and the volumes of it. */}}
+{{/* The mounts and volumes of trusted authorities and client certificates in muster's containers. */}}
 {{- define "muster.caMounts" -}}
 {{- if .Values.caSecret }}
 - {name: ca, mountPath: /etc/muster/ca, readOnly: true}
@@ -148,6 +148,6 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- if kindIs "float64" . }}{{ $amount = int64 . | toString }}{{ end }}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 }}
 {{- $unit := regexReplaceAll "^[0-9]+([.][0-9]+)?" $amount "" }}
-{{- if not (hasKey $units $unit) }}{{ fail (printf "redis.resources.limits.memory: %s is no amount such as 1Gi" $amount) }}{{ end -}}
+{{- if not (hasKey $units $unit) }}{{ fail (printf "redis.resources.limits.memory: %s is not an amount such as 1Gi" $amount) }}{{ end -}}
 {{- mulf (trimSuffix $unit $amount | float64) (get $units $unit) 0.75 | int64 -}}
 {{- end }}

@@ -40,7 +40,7 @@ func Run(t *testing.T, open Replicas) {
 		require.True(t, loaded)
 		return t.Context(), s
 	}
-	t.Run("needs its sums", func(t *testing.T) {
+	t.Run("needs the sums of the ledger", func(t *testing.T) {
 		s := open(t, 1)[0]
 		_, err := s.Reserve(t.Context(), claim("a", 1, 10))
 		require.ErrorIs(t, err, credits.ErrNotLoaded)
@@ -58,7 +58,7 @@ func Run(t *testing.T, open Replicas) {
 		require.True(t, loaded)
 		loaded, err = s.Load(t.Context(), period, credits.Balances{})
 		require.NoError(t, err)
-		require.False(t, loaded, "loaded data is kept")
+		require.False(t, loaded, "a second load is ignored")
 		u, err := s.Usage(t.Context(), "o1", period)
 		require.NoError(t, err)
 		require.Equal(t, credits.Totals{Balance: credits.Balance{Requests: 3, Credits: 7}, Lines: []credits.Line{line}},
@@ -84,7 +84,7 @@ func Run(t *testing.T, open Replicas) {
 		require.Error(t, err)
 		b, err = s.Commit(ctx, c, 1, 2)
 		require.NoError(t, err)
-		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b, "the rest is released")
+		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b, "the unused part is released")
 		b, err = s.Commit(ctx, c, 1, 2)
 		require.NoError(t, err)
 		require.Equal(t, int64(2), b.Credits, "repeated commit counts once")
@@ -103,7 +103,7 @@ func Run(t *testing.T, open Replicas) {
 		_, err = s.Commit(ctx, claim("never", 1, 1), 1, 1)
 		require.ErrorIs(t, err, credits.ErrLost)
 	})
-	t.Run("no more than was reserved", func(t *testing.T) {
+	t.Run("at most the reserved amount", func(t *testing.T) {
 		ctx, s := one(t)
 		_, err := s.Reserve(ctx, claim("a", 2, 10))
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func Run(t *testing.T, open Replicas) {
 		require.NoError(t, err)
 		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b)
 	})
-	t.Run("less than was committed", func(t *testing.T) {
+	t.Run("less than the commit", func(t *testing.T) {
 		ctx, s := one(t)
 		_, err := s.Reserve(ctx, claim("a", 9, 10))
 		require.NoError(t, err)
@@ -150,7 +150,7 @@ func Run(t *testing.T, open Replicas) {
 		_, err = s.Reserve(ctx, c)
 		var e *credits.Exceeded
 		require.ErrorAs(t, err, &e)
-		require.True(t, e.Requests, "the month's requests come before the credits")
+		require.True(t, e.Requests, "monthly requests are checked before credits")
 		c.RequestLimit, c.CreditLimit = 2, 4
 		_, err = s.Reserve(ctx, c)
 		require.ErrorAs(t, err, &e)
@@ -164,7 +164,7 @@ func Run(t *testing.T, open Replicas) {
 		_, err = s.Reserve(ctx, c)
 		require.NoError(t, err)
 	})
-	t.Run("organizations and periods are apart", func(t *testing.T) {
+	t.Run("organizations and periods are separate", func(t *testing.T) {
 		ctx, s := one(t)
 		_, err := s.Load(ctx, "2026-12", nil)
 		require.NoError(t, err)
@@ -187,11 +187,11 @@ func Run(t *testing.T, open Replicas) {
 		polltest.Until(t, 30*time.Second, func() bool {
 			_, err = s.Reserve(ctx, claim("alive", 10, 10))
 			return err == nil
-		}, "the lease has not ended: %v", func() any { return err })
+		}, "lease not expired: %v", func() any { return err })
 		_, err = s.Commit(ctx, c, 1, 10)
 		require.ErrorIs(t, err, credits.ErrLost)
 	})
-	t.Run("leases begin again", func(t *testing.T) {
+	t.Run("repeating renews the lease", func(t *testing.T) {
 		ctx, s := one(t)
 		reserve := func(c credits.Claim, lease time.Duration) {
 			t.Helper()

@@ -34,7 +34,7 @@ func Run(t *testing.T, open Replicas) {
 		got, _ := begin(t, s, name, fingerprint, owner, time.Minute)
 		return got
 	}
-	t.Run("one runs, then its answer is stored", func(t *testing.T) {
+	t.Run("one call runs, then its response is stored", func(t *testing.T) {
 		s := open(t, 2)
 		for range 2 { // the second time like a caller whose reply was lost
 			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
@@ -58,13 +58,13 @@ func Run(t *testing.T, open Replicas) {
 		require.NoError(t, s.Delete(t.Context(), "n", "b"))
 		require.Equal(t, idempotency.Running, state(t, s, "n", "f", "b"))
 		require.NoError(t, s.Delete(t.Context(), "n", "a"))
-		require.Equal(t, idempotency.New, state(t, s, "n", "g", "b"), "with another body too")
+		require.Equal(t, idempotency.New, state(t, s, "n", "g", "b"), "also with another body")
 		require.NoError(t, s.Complete(t.Context(), "n", "b", []byte("x"), time.Minute))
 		require.NoError(t, s.Delete(t.Context(), "n", "b"))
 		require.Equal(t, idempotency.New, state(t, s, "n", "f", "c"))
 		require.NoError(t, s.Delete(t.Context(), "never", "c"))
 	})
-	t.Run("withdrawn unless it was given", func(t *testing.T) {
+	t.Run("deleted unless it was returned", func(t *testing.T) {
 		s := open(t, 2)
 		deleteUnserved := func(s idempotency.Store, owner string) bool {
 			given, err := s.DeleteUnserved(t.Context(), "n", owner)
@@ -90,17 +90,17 @@ func Run(t *testing.T, open Replicas) {
 			require.NoError(t, s[0].Delete(t.Context(), "n", "a"))
 		}
 	})
-	t.Run("leases and answers end", func(t *testing.T) {
+	t.Run("leases and responses expire", func(t *testing.T) {
 		s := open(t, 1)[0]
 		got, _ := begin(t, s, "n", "f", "dead", 30*time.Millisecond)
 		require.Equal(t, idempotency.New, got)
 		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "n", "g", "a") == idempotency.New },
-			"the lease has not ended")
+			"lease not expired")
 		require.NoError(t, s.Complete(t.Context(), "n", "dead", []byte("late"), time.Minute))
-		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "the claim has ended")
+		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "claim expired")
 		require.NoError(t, s.Complete(t.Context(), "n", "a", []byte("x"), 30*time.Millisecond))
 		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "n", "f", "b") == idempotency.New },
-			"the answer is still there")
+			"response not expired")
 	})
 	t.Run("claims are renewed", func(t *testing.T) {
 		s := open(t, 1)[0]
@@ -121,21 +121,21 @@ func Run(t *testing.T, open Replicas) {
 				renew(one)
 				<-time.After(2 * short)
 				return state(t, s, one, "f", "b") == idempotency.Running
-			}, "the claim is not renewed")
+			}, "claim not renewed")
 		}
 		begin(t, s, "another's", "f", "a", short)
 		renew("another's", "b")
 		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "another's", "f", "c") == idempotency.New },
-			"its lease has not ended")
+			"lease not expired")
 		begin(t, s, "stored", "f", "a", time.Minute)
 		require.NoError(t, s.Complete(t.Context(), "stored", "a", []byte("x"), short))
 		renew("stored", "a")
 		polltest.Until(t, waitTimeout, func() bool { return state(t, s, "stored", "f", "b") == idempotency.New },
-			"the answer is still there")
+			"response not expired")
 		renew("never", "a")
 		require.Equal(t, idempotency.New, state(t, s, "never", "f", "b"))
 	})
-	t.Run("one of many", func(t *testing.T) {
+	t.Run("one of many claims", func(t *testing.T) {
 		s := open(t, 3)
 		var won atomic.Int64
 		var wg sync.WaitGroup

@@ -20,7 +20,7 @@ const clocks = 0.1
 
 // Run runs the suite.
 func Run(t *testing.T, open Replicas) {
-	t.Run("a minute's requests may come at once", func(t *testing.T) {
+	t.Run("a minute's requests may come in one burst", func(t *testing.T) {
 		l := open(t, 1)[0]
 		began := time.Now()
 		// about compares with the state at the first request, within the clock drift.
@@ -53,7 +53,7 @@ func Run(t *testing.T, open Replicas) {
 		require.NoError(t, err)
 		require.True(t, d.Allowed, "another plan resets the limit")
 	})
-	t.Run("a refused request is allowed after RetryAfter", func(t *testing.T) {
+	t.Run("a rejected request is allowed after RetryAfter", func(t *testing.T) {
 		l := open(t, 1)[0]
 		const perMinute = 1200 // one every 50 ms
 		var d limits.Decision
@@ -96,7 +96,7 @@ func Run(t *testing.T, open Replicas) {
 		require.GreaterOrEqual(t, allowed.Load(), int64(perMinute))
 		require.LessOrEqual(t, allowed.Load(), most)
 	})
-	t.Run("no minute has more than so many, on 3 replicas", func(t *testing.T) {
+	t.Run("no window exceeds the limit, on 3 replicas", func(t *testing.T) {
 		replicas := open(t, 3)
 		const most, callers = 10, 32
 		began := time.Now()

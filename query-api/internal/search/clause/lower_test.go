@@ -515,13 +515,13 @@ func TestLower_DatesAreParsedAsInElasticsearch(t *testing.T) {
 		{`"gte":"2022-01-01","time_zone":"+18:00"`, "2021-12-31T06:00:00Z", ""},
 		{`"gte":"2022-01-01","lte":9223372036854775807`, "2022-01-01T00:00:00Z", ""},
 		{`"lte":9223372036854775807,"gte":"2022","time_zone":"-01:00"`, "2022-01-01T01:00:00Z", ""},
-		// What is left out of epoch_second are its milliseconds, and a zone is that of instants, too.
+		// epoch_second truncates milliseconds, and ignores time zones.
 		{`"gte":1640995200,"lte":1640995200,"format":"epoch_second"`, "2022-01-01T00:00:00Z", "2022-01-01T00:00:00.999Z"},
 		{`"gt":"1640995200","lt":"1640995260","format":"epoch_second"`, "2022-01-01T00:00:01Z", "2022-01-01T00:00:59.999Z"},
 		{`"lte":"1640995200.5","format":"epoch_second"`, "", "2022-01-01T00:00:00.5Z"},
 		{`"gte":1640995200000,"lte":"1640995200000","time_zone":"-08:00"`, "2022-01-01T08:00:00Z", "2022-01-01T08:00:00Z"},
 		{`"gte":"1640995200000||/d","time_zone":"Europe/Berlin"`, "2021-12-31T23:00:00Z", ""},
-		// What clocks skip, and what they show twice, is what java.time says.
+		// Skipped and repeated local times are resolved as in java.time.
 		{`"gte":"2026-09-06T00:00","time_zone":"America/Santiago"`, "2026-09-06T04:00:00Z", ""},
 		{`"gte":"2026-04-04T23:30","time_zone":"America/Santiago"`, "2026-04-05T02:30:00Z", ""},
 		{`"gte":"2026-03-08T00:30","time_zone":"America/Havana"`, "2026-03-08T05:30:00Z", ""},
@@ -578,7 +578,7 @@ func TestLower_SimpleQueriesAreParsedAsInLucene(t *testing.T) {
 	word := func(text string) string { return `{"term":{"field":"profile.headline","text":"` + text + `"}}` }
 	either := func(a, b string) string { return `{"bool":{"minimum":1,"should":[` + a + `,` + b + `]}}` }
 	for text, want := range map[string]string{
-		"- a b":     either(word("a"), word("b")), // nothing may stand behind the -
+		"- a b":     either(word("a"), word("b")), // nothing may follow the -
 		"a +() b":   either(word("a"), word("b")),
 		"a + ...":   word("a"),
 		`a + ""`:    word("a"),

@@ -87,10 +87,9 @@ are optional. Elasticsearch's other formats are rejected: times without a date (
 | characters of a number | %d |
 | values in the JSON of a query, or of its sort keys | %d |
 
-A query whose own work takes too much time or memory is a 400 that says so, and so is one that looks for more than
-8,192 words, values and patterns in their fields after words were expanded. One that is not answered before its
-deadline, because words and fields that were not searched lately are read first or because other searches run, is a 503
-with `+"`Retry-After`"+`: the same query may be answered when it is sent again. `+"`timeout`"+` lowers the deadline (8 s).
+A query that exceeds its time or memory limit, or has more than 8,192 pairs of a word, value or pattern and a field
+after expansion, is rejected with a 400. A query that misses its deadline, because index data is loaded first or other
+searches run, gets a 503 with `+"`Retry-After`"+`; a retry may succeed. `+"`timeout`"+` lowers the deadline (8 s).
 
 ## Unsupported clauses
 

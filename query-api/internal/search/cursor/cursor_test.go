@@ -36,7 +36,7 @@ func TestHash_IgnoresTheFormOfJSON(t *testing.T) {
 		query, sort, organization string
 		same                      bool
 	}{
-		"as it was":   {query, sort, "org", true},
+		"unchanged":   {query, sort, "org", true},
 		"white space": {strings.ReplaceAll(query, ":", " :\n\t"), strings.ReplaceAll(sort, ":", " :\n"), "org", true},
 		"escapes": {strings.ReplaceAll(query, "engineer", `\u0065ngin\u0065er`),
 			strings.ReplaceAll(sort, "_score", `\u005fscore`), "org", true},

@@ -105,7 +105,7 @@ func read(body []byte) (query, sort jsontext.Value, err error) {
 	return in.Query, in.Sort, err
 }
 
-// Search returns the first hits, at least maxHits if there are as many.
+// Search returns the first hits, at least maxHits if there are that many.
 func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, error) {
 	r := search.Request{Size: maxHits, Organization: "test"}
 	if e.paged {

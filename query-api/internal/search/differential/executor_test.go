@@ -50,7 +50,7 @@ func sorts() []string {
 	return out
 }
 
-// queries are what postings of words alone do not answer.
+// queries are those that need more than posting lists of words.
 func queriesOfEveryKind(ids string) []string {
 	out := []string{
 		`{"match_all":{}}`, `{"ids":{"values":[IDS]}}`, `{"bool":{"should":[{"match":{"profile.headline":"engineer"}},{"terms":{"_id":[IDS]}}]}}`,
@@ -84,8 +84,7 @@ func queriesOfEveryKind(ids string) []string {
 	return out
 }
 
-// TestExecutor_AnswersEveryKindOfQuery compares every kind of query, and every kind of sort key, with the evaluator's
-// answer: those are what was ranked by SQL once.
+// The queries and sort keys are those that a SQL executor ranked in earlier versions.
 func TestExecutor_AnswersEveryKindOfQuery(t *testing.T) {
 	people := 900
 	if testing.Short() {

@@ -42,7 +42,7 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 		t.Helper()
 		require.NoError(t, conn.Exec(t.Context(), sql), "%s", sql)
 	}
-	// Some people as others are, in another version.
+	// Some people get the content of others in a newer version.
 	changed := func(version string) string {
 		return fmt.Sprintf(
 			"INSERT INTO search_people SELECT * EXCEPT (h, i, v) REPLACE (h AS profile_hash, i AS profile_id, %s AS version) FROM "+
@@ -130,6 +130,6 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 	}
 	t.Log(compared, steps)
 	require.Greater(t, compared, rounds*queries*3/4)
-	require.Positive(t, steps["search versions"], "parts were told apart")
+	require.Positive(t, steps["search versions"], "mutations are distinguished")
 	require.Positive(t, steps["search freshened"], "newer versions were read")
 }

@@ -34,8 +34,8 @@ type document struct {
 	lists map[string][]any
 }
 
-// unit is what Elasticsearch has a document for: a person, or an element of a
-// nested path. The fields of elements are fields of the person, too.
+// unit is a document of Elasticsearch: a person, or an element of a nested path. The fields of elements are fields of
+// the person, too.
 type unit map[string]*content
 
 // content is a field of a unit.
@@ -151,13 +151,13 @@ func (u unit) add(f readmodel.SearchField, v any) error {
 	case readmodel.SearchText:
 		s, ok := v.(string)
 		if !ok {
-			return fmt.Errorf("%s: %v is no text", f.Path, v)
+			return fmt.Errorf("%s: %v is not a string", f.Path, v)
 		}
 		c.texts = append(c.texts, s)
 	case readmodel.SearchBoolean:
 		b, ok := v.(bool)
 		if !ok {
-			return fmt.Errorf("%s: %v is no boolean", f.Path, v)
+			return fmt.Errorf("%s: %v is not a boolean", f.Path, v)
 		}
 		c.terms = append(c.terms, map[bool]string{true: "T", false: "F"}[b])
 	case readmodel.SearchLong:
