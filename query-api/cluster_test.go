@@ -201,7 +201,7 @@ func TestCluster_AnswersAsSingleEngine(t *testing.T) {
 	page, err := os.ReadFile("../deploy/docs/questions.md")
 	require.NoError(t, err)
 	cells := regexp.MustCompile(
-		"(?s)## (\\d+)\\.[^\n]*\n\n(?:[^\n]+\n\n)?```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+		"(?s)## (\\d+)\\.[^\n]*\n\n(?:(?:[^\n]+\n)+\n)?```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	require.Len(t, cells, 20)
 	for _, cell := range cells {
 		t.Run("question "+cell[1], func(t *testing.T) {
