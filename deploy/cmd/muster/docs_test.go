@@ -95,6 +95,31 @@ func TestDocs_LinksResolve(t *testing.T) {
 	require.Greater(t, checked, 40)
 }
 
+func TestDocs_NamedTestsExist(t *testing.T) {
+	declared := make(map[string]bool)
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	require.NoError(t, filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			declared[string(m[1])] = true
+		}
+		return err
+	}))
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	checked := 0
+	for path, text := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			if checked++; !declared[m[1]] && m[1] != "TestSubject_ClaimInPresentTense" {
+				t.Errorf("%s names %s, which does not exist", path, m[1])
+			}
+		}
+	}
+	require.Greater(t, checked, 5)
+}
+
 // commands returns the muster command lines of a page, in shell blocks and inline code.
 func commands(text string) []string {
 	var out []string
