@@ -231,8 +231,8 @@ func (s *Store) query(ctx context.Context, table, query, keys string, n int, sca
 	}()
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
-		// With many small concurrent queries a second thread per query does not help.
-		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+		// A second thread does not help reads of a few rows. Small responses are cheaper if they are sent at once.
+		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1, "wait_end_of_query": 1}))
 	return ch.ReadRows(ctx, s.conn, query, scan)
 }
 
