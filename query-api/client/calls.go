@@ -14,14 +14,14 @@ import (
 )
 
 // EnrichPerson finds a person by username or email (POST /v1/person/enrich). If there is no match, WebsetsMatched is
-// empty and nothing is charged.
+// empty and nothing is charged. With Items it finds up to 100 people, and Results has one result for each, in order.
 func (c *Client) EnrichPerson(
 	ctx context.Context, person PersonEnrichRequest, options ...CallOption,
 ) (*Response[PersonEnrichResponse], error) {
 	return callPost[PersonEnrichResponse](ctx, c, "/v1/person/enrich", person, person.DryRun, options)
 }
 
-// EnrichCompany finds a company by slug, ID or URL (POST /v1/company/enrich).
+// EnrichCompany finds a company by slug, ID or URL (POST /v1/company/enrich), or up to 100 with Items.
 func (c *Client) EnrichCompany(
 	ctx context.Context, company CompanyEnrichRequest, options ...CallOption,
 ) (*Response[CompanyEnrichResponse], error) {

@@ -232,6 +232,24 @@ func TestClient_SendsZeroOnlyIfSet(t *testing.T) {
 		"must_have": {"skills"}, "dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
 }
 
+func TestClient_EnrichesItems(t *testing.T) {
+	r := newRecorder(t, respond(200, `{"results":[{"reference":"row 1","websets_matched":["codehost"],
+		"person":{"codehost":{"user_id":12}}},{"reference":"row 2","detail":"email is not an e-mail address"},
+		{"websets_matched":[],"person":{},"miss_reason":"not_found"}]}`, "X-Credits-Charged", "1"))
+	got, err := r.client(t, client.Options{}).EnrichPerson(t.Context(), client.PersonEnrichRequest{
+		Items: []client.PersonEnrichItem{{Reference: "row 1", Codehost: "octavia"}, {Reference: "row 2", Email: "no"}, {}},
+	})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"items":[{"reference":"row 1","codehost":"octavia"},{"reference":"row 2","email":"no"},{}]}`,
+		r.bodies[0])
+	require.Equal(t, int64(1), got.CreditsCharged)
+	require.Len(t, got.Value.Results, 3)
+	require.Equal(t, int64(12), *got.Value.Results[0].Person.Codehost.UserID)
+	require.Equal(t, "row 2", got.Value.Results[1].Reference)
+	require.Equal(t, "email is not an e-mail address", got.Value.Results[1].Detail)
+	require.Equal(t, "not_found", got.Value.Results[2].MissReason)
+}
+
 func TestPeople_FetchesPagesAsNeeded(t *testing.T) {
 	page := func(next string, ids ...string) http.HandlerFunc {
 		results := make([]string, len(ids))

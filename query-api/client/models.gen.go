@@ -436,7 +436,25 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
+// CompanyEnrichItem At least one identifier, as in a call for one company.
+type CompanyEnrichItem struct {
+	// CompanyID Internal company ID.
+	CompanyID string `json:"company_id,omitempty"`
+
+	// NetworkID The professional network's internal company ID.
+	NetworkID string `json:"network_id,omitempty"`
+
+	// NetworkSlug Company slug.
+	NetworkSlug string `json:"network_slug,omitempty"`
+
+	// NetworkURL Full company URL, with or without scheme; the slug is extracted from it.
+	NetworkURL string `json:"network_url,omitempty"`
+
+	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+	Reference Reference `json:"reference,omitempty"`
+}
+
+// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
 // their limits (1 to 400 characters, `network_url` 2,048).
 type CompanyEnrichRequest struct {
 	// CompanyID Internal company ID.
@@ -444,6 +462,9 @@ type CompanyEnrichRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
+
+	// Items Companies to find in one call, each like a call of its own.
+	Items []CompanyEnrichItem `json:"items,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
@@ -458,13 +479,31 @@ type CompanyEnrichRequest struct {
 	NetworkURL string `json:"network_url,omitempty"`
 }
 
-// CompanyEnrichResponse The company, if it matched; with `dry_run`, a `DryRun`.
+// CompanyEnrichResponse The company, if it matched; with `items`, the results; with `dry_run`, a `DryRun`.
 type CompanyEnrichResponse struct {
 	Company          *Company `json:"company,omitempty"`
 	CreditsRemaining *int64   `json:"credits_remaining,omitempty"`
 	DryRun           bool     `json:"dry_run,omitzero"`
 	Matched          *bool    `json:"matched,omitempty"`
 	MaxCredits       *int64   `json:"max_credits,omitempty"`
+
+	// Results The result of each item, in the order of the items.
+	Results []CompanyEnrichResult `json:"results,omitempty"`
+}
+
+// CompanyEnrichResult The response to an item, or `detail`.
+type CompanyEnrichResult struct {
+	Company *Company `json:"company,omitempty"`
+
+	// Detail Why the item is not valid, and how to fix it.
+	Detail  string `json:"detail,omitempty"`
+	Matched *bool  `json:"matched,omitempty"`
+
+	// MissReason Why nothing matches, as in `X-Miss-Reason`.
+	MissReason string `json:"miss_reason,omitempty"`
+
+	// Reference That of the item; absent if it has none.
+	Reference string `json:"reference,omitempty"`
 }
 
 // CompanyRef defines model for CompanyRef.
@@ -765,6 +804,15 @@ type EnrichedNetwork struct {
 	UpdatedAt Timestamp `json:"updated_at,omitempty"`
 }
 
+// EnrichedPerson One key per matched webset; `{}` if there is no match.
+type EnrichedPerson struct {
+	// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
+	Codehost *EnrichedCodehost `json:"codehost,omitempty"`
+
+	// Network A professional-network person, in the shapes of the search result.
+	Network *EnrichedNetwork `json:"network,omitempty"`
+}
+
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
 	// AdditionalProperties Fields that the API description does not name.
@@ -1047,7 +1095,25 @@ type PersonDiscoverResponse struct {
 	Socials              []Social                  `json:"socials"`
 }
 
-// PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
+// PersonEnrichItem At least one of `codehost`, `network_username` and `email`.
+type PersonEnrichItem struct {
+	// Codehost Code-hosting username (or profile URL).
+	Codehost string `json:"codehost,omitempty"`
+
+	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
+	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+	// account.
+	Email string `json:"email,omitempty"`
+
+	// NetworkUsername Professional-network profile slug (or profile URL).
+	NetworkUsername string `json:"network_username,omitempty"`
+
+	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+	Reference Reference    `json:"reference,omitempty"`
+	Websets   []WebsetName `json:"websets,omitempty"`
+}
+
+// PersonEnrichRequest At least one of `codehost`, `network_username` and `email`; or `items` without them and `websets`.
 type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost string `json:"codehost,omitempty"`
@@ -1060,6 +1126,9 @@ type PersonEnrichRequest struct {
 	// account.
 	Email string `json:"email,omitempty"`
 
+	// Items People to find in one call, each like a call of its own.
+	Items []PersonEnrichItem `json:"items,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
@@ -1068,20 +1137,35 @@ type PersonEnrichRequest struct {
 	Websets         []WebsetName `json:"websets,omitempty"`
 }
 
-// PersonEnrichResponse The websets that matched and the person; with `dry_run`, a `DryRun`.
+// PersonEnrichResponse The websets that matched and the person; with `items`, the results; with `dry_run`, a `DryRun`.
 type PersonEnrichResponse struct {
 	CreditsRemaining *int64 `json:"credits_remaining,omitempty"`
 	DryRun           bool   `json:"dry_run,omitzero"`
 	MaxCredits       *int64 `json:"max_credits,omitempty"`
 
 	// Person One key per matched webset; `{}` if there is no match.
-	Person *struct {
-		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
-		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
+	Person *EnrichedPerson `json:"person,omitempty"`
 
-		// Network A professional-network person, in the shapes of the search result.
-		Network *EnrichedNetwork `json:"network,omitempty"`
-	} `json:"person,omitempty"`
+	// Results The result of each item, in the order of the items.
+	Results []PersonEnrichResult `json:"results,omitempty"`
+
+	// WebsetsMatched The websets that matched and returned data; empty if none.
+	WebsetsMatched []WebsetName `json:"websets_matched,omitempty"`
+}
+
+// PersonEnrichResult The response to an item, or `detail`.
+type PersonEnrichResult struct {
+	// Detail Why the item is not valid, and how to fix it.
+	Detail string `json:"detail,omitempty"`
+
+	// MissReason Why nothing matches, as in `X-Miss-Reason`.
+	MissReason string `json:"miss_reason,omitempty"`
+
+	// Person One key per matched webset; `{}` if there is no match.
+	Person *EnrichedPerson `json:"person,omitempty"`
+
+	// Reference That of the item; absent if it has none.
+	Reference string `json:"reference,omitempty"`
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched []WebsetName `json:"websets_matched,omitempty"`
@@ -1144,6 +1228,9 @@ type ProfileExperience struct {
 	StartDate Day    `json:"start_date,omitempty"`
 	Title     string `json:"title,omitempty"`
 }
+
+// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+type Reference = string
 
 // Repo defines model for Repo.
 type Repo struct {

@@ -25,6 +25,10 @@ export interface paths {
          *     The other webset need not be requested. Two records are not combined if a declared link of one names another
          *     account. Then the record found by the earlier step is returned; if both were found by the same step, the
          *     codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
+         *
+         *     With `items` one call finds up to 100 people. `results` has their responses, in the order of the items. An
+         *     invalid item has a `detail` in its place, and does not affect the others. The call is one request of the rate
+         *     limit. Each valid item counts as a monthly request, and is charged like a call of its own.
          */
         post: operations["enrichPerson"];
         delete?: never;
@@ -101,6 +105,8 @@ export interface paths {
          * Find a company
          * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
          *     returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
+         *
+         *     With `items` one call finds up to 100 companies, as described for people.
          */
         post: operations["enrichCompany"];
         delete?: never;
@@ -381,7 +387,7 @@ export interface components {
         Identifier: string;
         /** @enum {string} */
         WebsetName: "codehost" | "network";
-        /** @description At least one of `codehost`, `network_username` and `email`. */
+        /** @description At least one of `codehost`, `network_username` and `email`; or `items` without them and `websets`. */
         PersonEnrichRequest: {
             /** @description Code-hosting username (or profile URL). */
             codehost?: string | null;
@@ -399,6 +405,8 @@ export interface components {
              *     ]
              */
             websets?: components["schemas"]["WebsetName"][] | null;
+            /** @description People to find in one call, each like a call of its own. */
+            items?: (components["schemas"]["PersonEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -406,7 +414,29 @@ export interface components {
             max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
+        } | unknown | unknown | unknown | unknown;
+        /** @description At least one of `codehost`, `network_username` and `email`. */
+        PersonEnrichItem: {
+            reference?: components["schemas"]["Reference"];
+            /** @description Code-hosting username (or profile URL). */
+            codehost?: string | null;
+            /** @description Professional-network profile slug (or profile URL). */
+            network_username?: string | null;
+            /**
+             * @description Matched against all email addresses of the records of the requested websets. A no-reply address of the
+             *     code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+             *     account.
+             */
+            email?: string | null;
+            /**
+             * @default [
+             *       "codehost"
+             *     ]
+             */
+            websets?: components["schemas"]["WebsetName"][] | null;
         } | unknown | unknown | unknown;
+        /** @description The caller's own name of the item, at most 256 bytes, repeated in its result. */
+        Reference: string | null;
         ContextRequest: {
             /**
              * @description Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
@@ -550,7 +580,7 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
+         * @description At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
          *     their limits (1 to 400 characters, `network_url` 2,048).
          */
         CompanyEnrichRequest: {
@@ -562,6 +592,8 @@ export interface components {
             network_url?: string | null;
             /** @description Internal company ID. */
             company_id?: string | null;
+            /** @description Companies to find in one call, each like a call of its own. */
+            items?: (components["schemas"]["CompanyEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -569,6 +601,18 @@ export interface components {
             max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
+        } | unknown | unknown | unknown | unknown | unknown;
+        /** @description At least one identifier, as in a call for one company. */
+        CompanyEnrichItem: {
+            reference?: components["schemas"]["Reference"];
+            /** @description Company slug. */
+            network_slug?: string | null;
+            /** @description The professional network's internal company ID. */
+            network_id?: string | null;
+            /** @description Full company URL, with or without scheme; the slug is extracted from it. */
+            network_url?: string | null;
+            /** @description Internal company ID. */
+            company_id?: string | null;
         } | unknown | unknown | unknown | unknown;
         NetworkPersonRequest: {
             network: components["schemas"]["Identifiers"];
@@ -726,15 +770,13 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description The websets that matched and the person; with `dry_run`, a `DryRun`. */
+        /** @description The websets that matched and the person; with `items`, the results; with `dry_run`, a `DryRun`. */
         PersonEnrichResponse: {
             /** @description The websets that matched and returned data; empty if none. */
             websets_matched?: components["schemas"]["WebsetName"][];
-            /** @description One key per matched webset; `{}` if there is no match. */
-            person?: {
-                codehost?: components["schemas"]["EnrichedCodehost"];
-                network?: components["schemas"]["EnrichedNetwork"];
-            };
+            person?: components["schemas"]["EnrichedPerson"];
+            /** @description The result of each item, in the order of the items. */
+            results?: components["schemas"]["PersonEnrichResult"][];
             /** @enum {boolean} */
             dry_run?: true;
             /** Format: int64 */
@@ -742,10 +784,40 @@ export interface components {
             /** Format: int64 */
             credits_remaining?: number;
         };
-        /** @description The company, if it matched; with `dry_run`, a `DryRun`. */
+        /** @description One key per matched webset; `{}` if there is no match. */
+        EnrichedPerson: {
+            codehost?: components["schemas"]["EnrichedCodehost"];
+            network?: components["schemas"]["EnrichedNetwork"];
+        };
+        /** @description The response to an item, or `detail`. */
+        PersonEnrichResult: {
+            /** @description That of the item; absent if it has none. */
+            reference?: string;
+            /** @description The websets that matched and returned data; empty if none. */
+            websets_matched?: components["schemas"]["WebsetName"][];
+            person?: components["schemas"]["EnrichedPerson"];
+            /** @description Why nothing matches, as in `X-Miss-Reason`. */
+            miss_reason?: string;
+            /** @description Why the item is not valid, and how to fix it. */
+            detail?: string;
+        };
+        /** @description The response to an item, or `detail`. */
+        CompanyEnrichResult: {
+            /** @description That of the item; absent if it has none. */
+            reference?: string;
+            matched?: boolean;
+            company?: components["schemas"]["Company"] | null;
+            /** @description Why nothing matches, as in `X-Miss-Reason`. */
+            miss_reason?: string;
+            /** @description Why the item is not valid, and how to fix it. */
+            detail?: string;
+        };
+        /** @description The company, if it matched; with `items`, the results; with `dry_run`, a `DryRun`. */
         CompanyEnrichResponse: {
             matched?: boolean;
             company?: components["schemas"]["Company"] | null;
+            /** @description The result of each item, in the order of the items. */
+            results?: components["schemas"]["CompanyEnrichResult"][];
             /** @enum {boolean} */
             dry_run?: true;
             /** Format: int64 */
@@ -1699,7 +1771,8 @@ export interface components {
         "Idempotent-Replayed": true;
         /**
          * @description Why the response has no record: `not_found`, or `must_have: ` and the fields none of which the record has.
-         *     Absent from other responses, and from lists. Records of erased people are not found.
+         *     Absent from other responses, and from lists; results of `items` have `miss_reason`. Records of erased people
+         *     are not found.
          * @example must_have: education
          */
         "X-Miss-Reason": string;

@@ -2,6 +2,7 @@ package readstore
 
 import (
 	"context"
+	"slices"
 
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -22,51 +23,40 @@ type PersonQuery struct {
 	Network         bool // the network webset is requested
 }
 
-// Person is the result of a person enrichment: JSON objects, nil if the webset was not requested or did not match.
-type Person struct {
-	Codehost []byte
-	Network  []byte
-	// Identities are the records that it was rendered from, as "<kind> <identity>".
-	Identities []string
-	// Identifiers are the identifiers of those records and of people named in them (metering.Used).
-	Identifiers []string
-}
-
-// Person finds a person (rulings.md, Person enrichment) and renders
-// person.codehost and person.network (MAPPING.md, section 3).
-func (s *Store) Person(ctx context.Context, q PersonQuery) (Person, error) {
-	w := s.session()
-	w.noReply = s.noReplyOf(q)
-	return w.person(ctx, q)
-}
-
-func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
-	codehost, network, err := s.resolve(ctx, q)
+// answer finds a person (rulings.md, Person enrichment) and renders person.codehost and person.network (MAPPING.md,
+// section 3).
+func (q PersonQuery) answer(ctx context.Context, w *session) (Record, error) {
+	w.noReply = w.store.noReplyOf(q)
+	codehost, network, err := w.resolve(ctx, q)
 	if err != nil {
-		return Person{}, err
+		return Record{}, err
 	}
-	out := Person{Identifiers: identifiers(network.person, codehost.person)}
-	if network.person != nil {
-		out.Network = appendEnrichedNetwork(nil, network.person.network, network.by)
-		out.Identities = append(out.Identities, identities(network.person)...)
-	}
-	if codehost.person == nil {
-		return out, nil
-	}
-	row := codehost.person.codehost
-	other, err := s.follow(ctx, codehost.person)
-	if err != nil {
-		return Person{}, err
-	}
-	by := codehost.by
-	if other.person != nil {
-		out.Identifiers = append(out.Identifiers, identifiers(other.person)...)
-		if by == nil && other.by != nil && row.NetworkUsername == "" {
-			by = &discoveredLink{identity.Network, other.person.network.Username, other.by.confidence}
+	out := Record{Body: []byte{'{'}, Identifiers: identifiers(network.person, codehost.person)}
+	if codehost.person != nil {
+		row := codehost.person.codehost
+		other, err := w.follow(ctx, codehost.person)
+		if err != nil {
+			return Record{}, err
 		}
+		by := codehost.by
+		if other.person != nil {
+			out.Identifiers = append(out.Identifiers, identifiers(other.person)...)
+			if by == nil && other.by != nil && row.NetworkUsername == "" {
+				by = &discoveredLink{identity.Network, other.person.network.Username, other.by.confidence}
+			}
+		}
+		out.Body = appendEnrichedCodehost(append(out.Body, `"codehost":`...), row, other.network(), by)
+		out.Groups = append(out.Groups, identity.Codehost)
 	}
-	out.Codehost = appendEnrichedCodehost(nil, row, other.network(), by)
-	out.Identities = append(out.Identities, identities(codehost.person)...)
+	if network.person != nil {
+		if codehost.person != nil {
+			out.Body = append(out.Body, ',')
+		}
+		out.Body = appendEnrichedNetwork(append(out.Body, `"network":`...), network.person.network, network.by)
+		out.Groups = append(out.Groups, identity.Network)
+	}
+	out.Body = append(out.Body, '}')
+	out.Identities = identities(network.person, codehost.person)
 	return out, nil
 }
 
@@ -82,9 +72,9 @@ type CompanyQuery struct {
 	CompanyID string
 }
 
-// Company finds a company by the first identifier that matches, in the order
-// of the fields, and renders it (MAPPING.md, section 4). A nil Body means no match.
-func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
+// answer finds a company by the first identifier that matches, in the order of the fields, and renders it (MAPPING.md,
+// section 4). A nil Body means no match.
+func (q CompanyQuery) answer(ctx context.Context, w *session) (Record, error) {
 	identifiers := []struct {
 		kind  readmodel.LookupType
 		value string
@@ -95,7 +85,6 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
 		{readmodel.LookupCompanySlug, q.URLSlug, func(c *readmodel.CompanyRow) string { return c.SlugKey }},
 		{"", q.CompanyID, func(c *readmodel.CompanyRow) string { return c.CompanyID }},
 	}
-	w := s.session()
 	keys := make([]lookupKey, 0, len(identifiers))
 	for _, id := range identifiers {
 		if id.kind != "" {
@@ -105,65 +94,68 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
 	if err := w.ask(ctx, keys...); err != nil {
 		return Record{}, err
 	}
-	for _, id := range identifiers {
-		if id.value == "" {
-			continue
-		}
-		ids := []string{id.value}
-		if id.kind != "" {
-			ids = ids[:0]
+	named := make([][]string, len(identifiers)) // company IDs
+	for i, id := range identifiers {
+		switch {
+		case id.value == "":
+		case id.kind == "":
+			named[i] = []string{id.value}
+		default:
 			for _, r := range w.found[lookupKey{id.kind, id.value}] {
-				ids = append(ids, r.Target)
+				named[i] = append(named[i], r.Target)
 			}
 		}
-		found, err := s.company(ctx, ids, func(c *readmodel.CompanyRow) bool { return id.holds(c) == id.value })
-		if err != nil {
-			return Record{}, err
+	}
+	companies, err := w.companies(ctx, slices.Concat(named...))
+	if err != nil {
+		return Record{}, err
+	}
+	for i, id := range identifiers {
+		var best *readmodel.CompanyRow
+		for _, name := range named[i] {
+			c := companies[name]
+			if c != nil && id.holds(c) == id.value && (best == nil || newerCompany(c, best)) {
+				best = c
+			}
 		}
-		if found != nil {
+		if best != nil {
 			return Record{
-				Body: appendCompany(nil, found), Identities: []string{targetCompany + " " + found.CompanyID},
+				Body: appendCompany(nil, best), Groups: []string{"company"},
+				Identities: []string{targetCompany + " " + best.CompanyID},
 			}, nil
 		}
 	}
 	return Record{}, nil
 }
 
-// company returns the newest existing company of ids that passes; of equal versions, that with the smallest ID.
-func (s *Store) company(
-	ctx context.Context, ids []string, pass func(*readmodel.CompanyRow) bool,
-) (*readmodel.CompanyRow, error) {
-	hashes := make([]uint64, len(ids))
-	for i, id := range ids {
-		hashes[i] = readmodel.CompanyHash(id)
+// newerCompany reports whether c is newer than d; of equal versions, the smaller ID is.
+func newerCompany(c, d *readmodel.CompanyRow) bool {
+	return c.Version > d.Version || c.Version == d.Version && c.CompanyID < d.CompanyID
+}
+
+// companies reads companies in one round. The result lacks those that do not exist.
+func (s *session) companies(ctx context.Context, ids []string) (map[string]*readmodel.CompanyRow, error) {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var r round
+	for _, id := range ids {
+		r.companies.keys = append(r.companies.keys, readmodel.CompanyHash(id))
 	}
-	var rows [][]*readmodel.CompanyRow
-	var seen [][]readmodel.VersionBumpRow
-	err := runBoth(
-		true, func() (err error) {
-			rows, err = s.companies.Get(ctx, hashes)
-			return err
-		},
-		true, func() (err error) {
-			seen, err = s.seen.Get(ctx, hashes)
-			return err
-		})
-	if err != nil {
+	r.seen.keys = r.companies.keys
+	if err := s.fetch(ctx, &r); err != nil {
 		return nil, err
 	}
-	var best *readmodel.CompanyRow
+	out := make(map[string]*readmodel.CompanyRow, len(ids))
 	for i, id := range ids {
-		for _, c := range rows[i] {
-			if c.CompanyID != id || c.Deleted || !pass(c) {
+		for _, c := range r.companies.values[i] {
+			if c.CompanyID != id || c.Deleted {
 				continue
 			}
 			row := *c
-			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, id, row.Version, row.ContentHash, seen[i])
-			c := &row
-			if best == nil || c.Version > best.Version || c.Version == best.Version && c.CompanyID < best.CompanyID {
-				best = c
-			}
+			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, id, row.Version, row.ContentHash,
+				r.seen.values[i])
+			out[id] = &row
 		}
 	}
-	return best, nil
+	return out, nil
 }

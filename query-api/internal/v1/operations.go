@@ -57,7 +57,7 @@ func operations() []operation {
 			id: "enrichPerson", method: http.MethodPost, path: "/v1/person/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.PersonEnrichRequest) },
-			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true,
+			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true, sized: "items",
 		},
 		{
 			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
@@ -74,7 +74,7 @@ func operations() []operation {
 			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.CompanyEnrichRequest) },
-			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true,
+			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true, sized: "items",
 		},
 		{
 			id: "discoverPerson", method: http.MethodPost, path: "/v1/person/discover", scope: event.ScopeDiscover,
