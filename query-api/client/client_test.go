@@ -224,12 +224,13 @@ func TestClient_SendsZeroOnlyIfSet(t *testing.T) {
 	require.JSONEq(t, `{"query":{"match_all":{}},"size":0,"_source":false,"dry_run":true}`, r.bodies[0])
 
 	record, err := api.GetNetworkPerson(t.Context(), client.GetNetworkPersonParams{Network: "a b/ü", DryRun: true,
+		Fields:   client.RecordFields{"full_name", "skills.skill"},
 		Addons:   client.NetworkAddons{client.NetworkAddonCodehost, client.NetworkAddonPersonalEmail},
 		MustHave: client.NetworkMustHaves{client.NetworkMustHaveSkills}})
 	require.NoError(t, err)
 	require.Equal(t, int64(9), record.DryRun.CreditsRemaining)
 	require.Equal(t, map[string][]string{"network": {"a b/ü"}, "addons": {"codehost,personal_email"},
-		"must_have": {"skills"}, "dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
+		"must_have": {"skills"}, "fields": {"full_name,skills.skill"}, "dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
 }
 
 func TestClient_EnrichesItems(t *testing.T) {

@@ -298,6 +298,7 @@ type CodehostPerson struct {
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived               Derived       `json:"derived,omitempty"`
 	Emails                []string      `json:"emails,omitempty"`
+	EmailsCount           *int64        `json:"emails_count,omitempty"`
 	FirstName             string        `json:"first_name,omitempty"`
 	FollowedAccounts      []interface{} `json:"followed_accounts,omitempty"`
 	FollowedAccountsCount *int64        `json:"followed_accounts_count,omitempty"`
@@ -318,6 +319,10 @@ type CodehostPerson struct {
 	Location          string             `json:"location,omitempty"`
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername string             `json:"microblog_username,omitempty"`
+
+	// Names Names from all sources.
+	Names      []string `json:"names,omitempty"`
+	NamesCount *int64   `json:"names_count,omitempty"`
 
 	// Network Only with the add-on `network`, by the account link.
 	Network             *NetworkAddonData `json:"network,omitempty"`
@@ -354,6 +359,11 @@ type CodehostPersonRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64             `json:"max_credits,omitempty"`
@@ -462,6 +472,11 @@ type CompanyEnrichRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
 
 	// Items Companies to find in one call, each like a call of its own.
 	Items []CompanyEnrichItem `json:"items,omitempty"`
@@ -1024,6 +1039,11 @@ type NetworkPersonRequest struct {
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64            `json:"max_credits,omitempty"`
 	MustHave   []NetworkMustHave `json:"must_have,omitempty"`
@@ -1125,6 +1145,11 @@ type PersonEnrichRequest struct {
 	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
 	// account.
 	Email string `json:"email,omitempty"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
 
 	// Items People to find in one call, each like a call of its own.
 	Items []PersonEnrichItem `json:"items,omitempty"`
@@ -1228,6 +1253,11 @@ type ProfileExperience struct {
 	StartDate Day    `json:"start_date,omitempty"`
 	Title     string `json:"title,omitempty"`
 }
+
+// RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+// everything in it. Only fields of this document can be selected. The price stays the same.
+type RecordFields = []string
 
 // Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
 type Reference = string
@@ -1430,6 +1460,9 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
+	// Fields The fields of the record to return; all if empty.
+	Fields RecordFields `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing. 0 is no limit.
 	MaxCredits int64 `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
@@ -1448,6 +1481,9 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// Fields The fields of the record to return; all if empty.
+	Fields RecordFields `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing. 0 is no limit.
 	MaxCredits int64 `form:"max_credits,omitempty" json:"max_credits,omitempty"`

@@ -407,6 +407,7 @@ export interface components {
             websets?: components["schemas"]["WebsetName"][] | null;
             /** @description People to find in one call, each like a call of its own. */
             items?: (components["schemas"]["PersonEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -435,6 +436,12 @@ export interface components {
              */
             websets?: components["schemas"]["WebsetName"][] | null;
         } | unknown | unknown | unknown;
+        /**
+         * @description The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+         *     of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+         *     everything in it. Only fields of this document can be selected. The price stays the same.
+         */
+        RecordFields: string[] | null;
         /** @description The caller's own name of the item, at most 256 bytes, repeated in its result. */
         Reference: string | null;
         ContextRequest: {
@@ -594,6 +601,7 @@ export interface components {
             company_id?: string | null;
             /** @description Companies to find in one call, each like a call of its own. */
             items?: (components["schemas"]["CompanyEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -618,6 +626,7 @@ export interface components {
             network: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["NetworkAddon"][] | null;
             must_have?: components["schemas"]["NetworkMustHave"][] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -630,6 +639,7 @@ export interface components {
             codehost: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["CodehostAddon"][] | null;
             must_have?: components["schemas"]["CodehostMustHave"][] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -1311,6 +1321,12 @@ export interface components {
             /** Format: int64 */
             additional_emails_count?: number;
             emails?: string[];
+            /** Format: int64 */
+            emails_count?: number;
+            /** @description Names from all sources. */
+            names?: string[];
+            /** Format: int64 */
+            names_count?: number;
             avatar_url?: string;
             url?: string;
             bio?: string;
@@ -1710,6 +1726,14 @@ export interface components {
          *     as long as its cursor is valid.
          */
         IdempotencyKey: string;
+        /**
+         * @description The fields of the record to return, comma separated; all if absent.
+         * @example [
+         *       "full_name",
+         *       "url"
+         *     ]
+         */
+        FieldsQuery: string[];
         /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
         MaxCreditsQuery: number;
         /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
@@ -2251,6 +2275,14 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["NetworkMustHaves"];
+                /**
+                 * @description The fields of the record to return, comma separated; all if absent.
+                 * @example [
+                 *       "full_name",
+                 *       "url"
+                 *     ]
+                 */
+                fields?: components["parameters"]["FieldsQuery"];
                 /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
@@ -2358,6 +2390,14 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["CodehostMustHaves"];
+                /**
+                 * @description The fields of the record to return, comma separated; all if absent.
+                 * @example [
+                 *       "full_name",
+                 *       "url"
+                 *     ]
+                 */
+                fields?: components["parameters"]["FieldsQuery"];
                 /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */

@@ -669,6 +669,7 @@ type CodehostPerson struct {
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived               *Derived       `json:"derived,omitempty"`
 	Emails                *[]string      `json:"emails,omitempty"`
+	EmailsCount           *int64         `json:"emails_count,omitempty"`
 	FirstName             *string        `json:"first_name,omitempty"`
 	FollowedAccounts      *[]interface{} `json:"followed_accounts,omitempty"`
 	FollowedAccountsCount *int64         `json:"followed_accounts_count,omitempty"`
@@ -689,6 +690,10 @@ type CodehostPerson struct {
 	Location          *string            `json:"location,omitempty"`
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
+
+	// Names Names from all sources.
+	Names      *[]string `json:"names,omitempty"`
+	NamesCount *int64    `json:"names_count,omitempty"`
 
 	// Network Only with the add-on `network`, by the account link.
 	Network             *NetworkAddonData `json:"network,omitempty"`
@@ -728,6 +733,11 @@ type CodehostPersonRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64              `json:"max_credits,omitempty"`
@@ -821,6 +831,11 @@ type CompanyEnrichRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
 
 	// Items Companies to find in one call, each like a call of its own.
 	Items *[]jsontext.Value `json:"items,omitempty"`
@@ -1348,6 +1363,11 @@ type NetworkPersonRequest struct {
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64             `json:"max_credits,omitempty"`
 	MustHave   *[]NetworkMustHave `json:"must_have,omitempty"`
@@ -1450,6 +1470,11 @@ type PersonEnrichRequest struct {
 	// account.
 	Email *string `json:"email,omitempty"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
+
 	// Items People to find in one call, each like a call of its own.
 	Items *[]jsontext.Value `json:"items,omitempty"`
 
@@ -1549,6 +1574,11 @@ type ProfileExperience struct {
 	StartDate *Day    `json:"start_date,omitempty"`
 	Title     *string `json:"title,omitempty"`
 }
+
+// RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+// everything in it. Only fields of this document can be selected. The price stays the same.
+type RecordFields = []string
 
 // Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
 type Reference = string
@@ -1779,6 +1809,9 @@ type WebsetName string
 // DryRunQuery defines model for DryRunQuery.
 type DryRunQuery = bool
 
+// FieldsQuery defines model for FieldsQuery.
+type FieldsQuery = []string
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
@@ -1901,6 +1934,9 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
+	// Fields The fields of the record to return, comma separated; all if absent.
+	Fields *FieldsQuery `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
@@ -1933,6 +1969,9 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// Fields The fields of the record to return, comma separated; all if absent.
+	Fields *FieldsQuery `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
@@ -2693,6 +2732,19 @@ func (siw *ServerInterfaceWrapper) GetCodehostPerson(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "fields", r.URL.Query(), &params.Fields, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fields"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fields", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "max_credits" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_credits", r.URL.Query(), &params.MaxCredits, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
@@ -2815,6 +2867,19 @@ func (siw *ServerInterfaceWrapper) GetNetworkPerson(w http.ResponseWriter, r *ht
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "must_have"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "must_have", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "fields", r.URL.Query(), &params.Fields, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fields"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fields", Err: err})
 		}
 		return
 	}

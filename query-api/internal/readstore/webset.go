@@ -48,15 +48,15 @@ func (s *Store) Record(ctx context.Context, q Query) (Record, error) {
 	return q.answer(ctx, s.session())
 }
 
-// Records answers queries in order, all in one go: each of their steps is one round of reads for all of them. take is
-// called with the size of each record; its error ends the call.
-func (s *Store) Records(ctx context.Context, queries []Query, take func(bytes int) error) ([]Record, error) {
+// Records answers queries in order, all in one go: each of their steps is one round of reads for all of them. each is
+// called with each record, which it may change; its error ends the call.
+func (s *Store) Records(ctx context.Context, queries []Query, each func(*Record) error) ([]Record, error) {
 	out := make([]Record, len(queries))
 	err := s.inStep(ctx, len(queries), func(w *session, i int) (err error) {
 		if out[i], err = queries[i].answer(ctx, w); err != nil {
 			return err
 		}
-		return take(len(out[i].Body))
+		return each(&out[i])
 	})
 	if err != nil {
 		return nil, err

@@ -17,6 +17,10 @@ func (s *Server) EnrichPerson(
 ) (api.EnrichPersonResponseObject, error) {
 	b := request.Body
 	o := options{maxCredits: b.MaxCredits, dryRun: isTrue(b.DryRun)}
+	e, err := s.personEnrichment(texts(b.Fields))
+	if err != nil {
+		return nil, err
+	}
 	one := api.PersonEnrichItem{
 		Codehost: b.Codehost, NetworkUsername: b.NetworkUsername, Email: b.Email, Websets: b.Websets,
 	}
@@ -24,13 +28,13 @@ func (s *Server) EnrichPerson(
 		if one != (api.PersonEnrichItem{}) {
 			return nil, invalidf("items is given beside an identifier or websets: put them into the items")
 		}
-		return s.enrichItems(ctx, s.personEnrichment(), *b.Items, o)
+		return s.enrichItems(ctx, e, *b.Items, o)
 	}
 	q, err := s.personQuery(one)
 	if err != nil {
 		return nil, err
 	}
-	return s.enrichOne(ctx, s.personEnrichment(), q, nil, o)
+	return s.enrichOne(ctx, e, q, nil, o)
 }
 
 // EnrichCompany is POST /v1/company/enrich.
@@ -39,6 +43,10 @@ func (s *Server) EnrichCompany(
 ) (api.EnrichCompanyResponseObject, error) {
 	b := request.Body
 	o := options{maxCredits: b.MaxCredits, dryRun: isTrue(b.DryRun)}
+	e, err := s.companyEnrichment(texts(b.Fields))
+	if err != nil {
+		return nil, err
+	}
 	one := api.CompanyEnrichItem{
 		NetworkSlug: b.NetworkSlug, NetworkId: b.NetworkId, NetworkUrl: b.NetworkUrl, CompanyId: b.CompanyId,
 	}
@@ -46,13 +54,13 @@ func (s *Server) EnrichCompany(
 		if one != (api.CompanyEnrichItem{}) {
 			return nil, invalidf("items is given beside an identifier: put it into the items")
 		}
-		return s.enrichItems(ctx, s.companyEnrichment(), *b.Items, o)
+		return s.enrichItems(ctx, e, *b.Items, o)
 	}
 	q, malformed := s.companyQuery(one)
 	if q == (readstore.CompanyQuery{}) {
 		return nil, malformed
 	}
-	return s.enrichOne(ctx, s.companyEnrichment(), q, malformed, o)
+	return s.enrichOne(ctx, e, q, malformed, o)
 }
 
 // enrichOne is an enrichment call without items. malformed, if not nil, is the error if nothing matches.
@@ -79,6 +87,9 @@ func (s *Server) enrichOne(
 			return nil, malformed
 		}
 		exchangeOf(ctx).missReason = reasonNotFound
+	}
+	if err := e.fields.shape(&r); err != nil {
+		return nil, err
 	}
 	if _, err := res.Commit(ctx, usedOf([]readstore.Record{r})); err != nil {
 		return nil, err

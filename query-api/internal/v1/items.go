@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -26,14 +27,20 @@ type enrichment struct {
 	parse func(raw jsontext.Value) (readstore.Query, error)
 	// appendMembers appends the members of the response to a query.
 	appendMembers func(b []byte, r readstore.Record) []byte
+	// fields are the selected fields of a record.
+	fields fieldSet
 }
 
-func (s *Server) personEnrichment() enrichment {
-	return enrichment{s.parsePersonItem, appendPersonMembers}
+// personEnrichment returns the enrichment of people, with the selected fields; nil selects all.
+func (s *Server) personEnrichment(fields []string) (enrichment, error) {
+	set, err := s.fields.person.personFields(fields)
+	return enrichment{parse: s.parsePersonItem, appendMembers: appendPersonMembers, fields: set}, err
 }
 
-func (s *Server) companyEnrichment() enrichment {
-	return enrichment{s.parseCompanyItem, appendCompanyMembers}
+// companyEnrichment returns the enrichment of companies, with the selected fields; nil selects all.
+func (s *Server) companyEnrichment(fields []string) (enrichment, error) {
+	set, err := s.fields.company.parseFields(fields)
+	return enrichment{parse: s.parseCompanyItem, appendMembers: appendCompanyMembers, fields: set}, err
 }
 
 // item is a parsed item of a call.
@@ -76,7 +83,9 @@ func (s *Server) answerItems(
 			queries = append(queries, it.query)
 		}
 	}
-	records, err := s.store.Records(ctx, queries, take)
+	records, err := s.store.Records(ctx, queries, func(r *readstore.Record) error {
+		return cmp.Or(e.fields.shape(r), take(len(r.Body)))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func operations() []operation {
 		internal      = http.StatusInternalServerError
 	)
 	lists := []parameter{
-		{name: "addons"}, {name: "must_have"}, {name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
+		{name: "addons"}, {name: "must_have"}, {name: "fields"}, {name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
 	}
 	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{

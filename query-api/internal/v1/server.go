@@ -85,6 +85,7 @@ type Server struct {
 	contexts    *contexts.CallTracker
 	platforms   *identity.Platforms
 	description []byte
+	fields      recordFields
 	logger      *slog.Logger
 	tracer      trace.Tracer
 	metrics     *metrics
@@ -104,10 +105,14 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	fields, err := newRecordFields(deps.Description)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
 		finder:   deps.Finder,
-		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
+		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
 		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ const (
 type webset struct {
 	name   string // of the webset and of its identifier parameter
 	addons []string
-	fields []string
+	fields []string // that must_have accepts
+	record *fieldTree
 	// link is the must_have field that requires the account link.
 	link string
 	mask func(name string) (uint64, bool)
@@ -46,7 +48,7 @@ type webset struct {
 
 func (s *Server) networkWebset() webset {
 	return webset{
-		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(),
+		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(), record: s.fields.network,
 		link: readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask,
 		needs: map[string]string{"personal_email": addonEmail},
 		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
@@ -60,7 +62,7 @@ func (s *Server) networkWebset() webset {
 
 func (s *Server) codehostWebset() webset {
 	return webset{
-		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(),
+		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(), record: s.fields.codehost,
 		link: readmodel.FieldNetwork, mask: readmodel.CodehostFieldMask,
 		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
 			username, err := s.person(identity.Codehost, identity.Codehost, id)
@@ -84,7 +86,10 @@ func (s *Server) GetNetworkPerson(
 ) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
 	return s.respondOne(
-		ctx, s.networkWebset(), p.Network, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+		ctx,
+		s.networkWebset(),
+		p.Network,
+		options{texts(p.Addons), texts(p.MustHave), texts(p.Fields), p.MaxCredits, isTrue(p.DryRun)},
 	)
 }
 
@@ -94,7 +99,10 @@ func (s *Server) PostNetworkPerson(
 ) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
 	return s.respondMany(
-		ctx, s.networkWebset(), b.Network, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+		ctx,
+		s.networkWebset(),
+		b.Network,
+		options{texts(b.Addons), texts(b.MustHave), texts(b.Fields), b.MaxCredits, isTrue(b.DryRun)},
 	)
 }
 
@@ -107,7 +115,7 @@ func (s *Server) GetCodehostPerson(
 		ctx,
 		s.codehostWebset(),
 		p.Codehost,
-		options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+		options{texts(p.Addons), texts(p.MustHave), texts(p.Fields), p.MaxCredits, isTrue(p.DryRun)},
 	)
 }
 
@@ -120,7 +128,7 @@ func (s *Server) PostCodehostPerson(
 		ctx,
 		s.codehostWebset(),
 		b.Codehost,
-		options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+		options{texts(b.Addons), texts(b.MustHave), texts(b.Fields), b.MaxCredits, isTrue(b.DryRun)},
 	)
 }
 
@@ -166,6 +174,10 @@ func (s *Server) respondOne(ctx context.Context, w webset, id string, o options)
 	if err != nil {
 		return nil, err
 	}
+	fields, err := w.selected(o.fields, chosen)
+	if err != nil {
+		return nil, err
+	}
 	query, err := w.query(id, chosen, must)
 	if err != nil {
 		return nil, err
@@ -176,7 +188,7 @@ func (s *Server) respondOne(ctx context.Context, w webset, id string, o options)
 	if o.dryRun {
 		return estimate(ctx, 1)
 	}
-	records, err := s.readAndCharge(ctx, []readstore.Query{query}, []int{0})
+	records, err := s.readAndCharge(ctx, []readstore.Query{query}, []int{0}, fields)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +204,7 @@ func (s *Server) respondOne(ctx context.Context, w webset, id string, o options)
 // readAndCharge reads records and charges those that are not empty. The result has, for each element of indexes, the
 // record of the query with that index.
 func (s *Server) readAndCharge(
-	ctx context.Context, queries []readstore.Query, indexes []int,
+	ctx context.Context, queries []readstore.Query, indexes []int, fields fieldSet,
 ) ([]readstore.Record, error) {
 	res, err := metering.FromContext(ctx).Reserve(ctx, int64(len(indexes)))
 	if err != nil {
@@ -200,7 +212,9 @@ func (s *Server) readAndCharge(
 	}
 	defer res.Release()
 	x := exchangeOf(ctx)
-	found, err := s.store.Records(ctx, queries, x.take)
+	found, err := s.store.Records(ctx, queries, func(r *readstore.Record) error {
+		return cmp.Or(fields.shape(r), x.take(len(r.Body)))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -231,6 +245,10 @@ func (s *Server) respondMany(ctx context.Context, w webset, ids api.Identifiers,
 	if err != nil {
 		return nil, err
 	}
+	fields, err := w.selected(o.fields, chosen)
+	if err != nil {
+		return nil, err
+	}
 	queries, indexes, first := make([]readstore.Query, 0, len(names)), make([]int, len(names)), make(map[string]int)
 	for i, id := range names {
 		if index, ok := first[id]; ok {
@@ -253,7 +271,7 @@ func (s *Server) respondMany(ctx context.Context, w webset, ids api.Identifiers,
 	if o.dryRun {
 		return estimate(ctx, int64(len(names)))
 	}
-	all, err := s.readAndCharge(ctx, queries, indexes)
+	all, err := s.readAndCharge(ctx, queries, indexes, fields)
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +337,8 @@ func numberHint(name string, kind jsontext.Kind) string {
 // options are the options of a call.
 type options struct {
 	addons, mustHave []string
-	maxCredits       *int64 // nil: no limit
+	fields           []string // nil: all
+	maxCredits       *int64   // nil: no limit
 	dryRun           bool
 }
 
@@ -355,6 +374,17 @@ func (w webset) check(o options) (map[string]bool, readstore.MustHave, error) {
 		}
 	}
 	return chosen, must, nil
+}
+
+// selected parses the parameter fields. Fields of an add-on need the add-on.
+func (w webset) selected(fields []string, addons map[string]bool) (fieldSet, error) {
+	set, err := w.record.parseFields(fields)
+	for _, a := range w.addons {
+		if _, named := set[a]; named && !addons[a] {
+			return nil, invalidf("fields names %s, which needs the add-on of that name: add %s to addons", a, a)
+		}
+	}
+	return set, err
 }
 
 // unknownValue returns the error for an element of a list that is not an allowed value.
