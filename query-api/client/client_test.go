@@ -172,7 +172,7 @@ func TestClient_ReturnsMetadataOfResponses(t *testing.T) {
 		"X-Credits-Charged", "3", "X-RateLimit-Limit", "300", "X-RateLimit-Remaining", "299",
 		"X-RateLimit-Reset", "1795223021", "X-Quota-Used", "120", "X-Quota-Limit", "10000",
 		"X-Quota-Remaining", "9880", "X-Degraded", "web_search,language_model", "Age", "60",
-		"Idempotent-Replayed", "true"))
+		"X-Data-As-Of", "2026-11-29T08:20:00Z; lag=2", "Idempotent-Replayed", "true"))
 	got, err := r.client(t, client.Options{}).SearchPeople(t.Context(), client.SearchRequest{})
 	require.NoError(t, err)
 	require.NotEmpty(t, got.Header)
@@ -181,7 +181,7 @@ func TestClient_ReturnsMetadataOfResponses(t *testing.T) {
 		Status: 200, RequestID: "r1", CreditsCharged: 3, Age: time.Minute, Replayed: true,
 		RateLimit: client.RateLimit{Limit: 300, Remaining: 299, Reset: time.Unix(1795223021, 0)},
 		Quota:     client.Quota{Used: 120, Limit: 10000, Remaining: 9880},
-		Degraded:  []string{"web_search", "language_model"},
+		Degraded:  []string{"web_search", "language_model"}, AsOf: time.Date(2026, 11, 29, 8, 20, 0, 0, time.UTC),
 	}, got.Metadata)
 }
 

@@ -1794,12 +1794,19 @@ export interface components {
         /** @description The response was stored for the `Idempotency-Key`; this call was not charged. */
         "Idempotent-Replayed": true;
         /**
-         * @description Why the response has no record: `not_found`, or `must_have: ` and the fields none of which the record has.
-         *     Absent from other responses, and from lists; results of `items` have `miss_reason`. Records of erased people
-         *     are not found.
+         * @description Why the response has no record: `not_found`; `must_have: ` and the fields none of which the record has; or
+         *     `below_confidence`, if discovery found only profiles with too little confidence. Absent from other responses,
+         *     from incomplete ones (`X-Degraded`), and from lists; results of `items` have `miss_reason`. Records of erased
+         *     people are not found.
          * @example must_have: education
          */
         "X-Miss-Reason": string;
+        /**
+         * @description The time as of which the data has every published record, and how many seconds ago that was. Records published
+         *     later may be included. Absent while the time is unknown, as after a start without Kafka.
+         * @example 2026-11-29T08:20:00Z; lag=2
+         */
+        "X-Data-As-Of": string;
         /**
          * @description Stages without a complete result, comma separated: `input`, `known_links`, `code_host`,
          *     `web_search`, `language_model`. Absent if all are complete.
@@ -1858,6 +1865,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
@@ -1907,6 +1915,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Quota-Used": components["headers"]["X-Quota-Used"];
                     "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
                     "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
@@ -2009,6 +2018,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
@@ -2058,6 +2068,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "X-Degraded": components["headers"]["X-Degraded"];
                     Age: components["headers"]["Age"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
@@ -2304,6 +2316,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     [name: string]: unknown;
                 };
@@ -2350,6 +2363,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
@@ -2419,6 +2433,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     [name: string]: unknown;
                 };
@@ -2465,6 +2480,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;

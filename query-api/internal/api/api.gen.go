@@ -3290,6 +3290,7 @@ type EnrichCompany200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -3315,6 +3316,9 @@ func (response EnrichCompany200JSONResponse) VisitEnrichCompanyResponse(w http.R
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -4127,7 +4131,9 @@ type DiscoverPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XDegraded           *string
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -4155,8 +4161,14 @@ func (response DiscoverPerson200JSONResponse) VisitDiscoverPersonResponse(w http
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XDegraded != nil {
 		w.Header().Set("X-Degraded", fmt.Sprint(*response.Headers.XDegraded))
+	}
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
@@ -4378,6 +4390,7 @@ type EnrichPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -4403,6 +4416,9 @@ func (response EnrichPerson200JSONResponse) VisitEnrichPersonResponse(w http.Res
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -4586,6 +4602,7 @@ type SearchPeople200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XQuotaLimit         int64
 	XQuotaRemaining     int64
 	XQuotaUsed          int64
@@ -4613,6 +4630,9 @@ func (response SearchPeople200JSONResponse) VisitSearchPeopleResponse(w http.Res
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	w.Header().Set("X-Quota-Limit", fmt.Sprint(response.Headers.XQuotaLimit))
 	w.Header().Set("X-Quota-Remaining", fmt.Sprint(response.Headers.XQuotaRemaining))
 	w.Header().Set("X-Quota-Used", fmt.Sprint(response.Headers.XQuotaUsed))
@@ -5252,6 +5272,7 @@ type GetCodehostPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5274,6 +5295,9 @@ func (response GetCodehostPerson200JSONResponse) VisitGetCodehostPersonResponse(
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -5417,6 +5441,7 @@ type PostCodehostPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5442,6 +5467,9 @@ func (response PostCodehostPerson200JSONResponse) VisitPostCodehostPersonRespons
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -5643,6 +5671,7 @@ type GetNetworkPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5665,6 +5694,9 @@ func (response GetNetworkPerson200JSONResponse) VisitGetNetworkPersonResponse(w 
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -5808,6 +5840,7 @@ type PostNetworkPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5833,6 +5866,9 @@ func (response PostNetworkPerson200JSONResponse) VisitPostNetworkPersonResponse(
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}

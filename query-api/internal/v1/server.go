@@ -66,6 +66,8 @@ type Deps struct {
 	Finder    *discovery.Finder
 	Contexts  *contexts.CallTracker
 	Platforms *identity.Platforms
+	// AsOf returns the time as of which the read models have every published record; ok is false if it is unknown.
+	AsOf func() (asOf time.Time, ok bool)
 	// Description is the OpenAPI document as JSON.
 	Description []byte
 	Logger      *slog.Logger
@@ -84,6 +86,7 @@ type Server struct {
 	finder      *discovery.Finder
 	contexts    *contexts.CallTracker
 	platforms   *identity.Platforms
+	asOf        func() (time.Time, bool)
 	description []byte
 	fields      recordFields
 	logger      *slog.Logger
@@ -113,6 +116,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
 		finder:   deps.Finder,
 		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
+		asOf:   deps.AsOf,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
 		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}
@@ -127,6 +131,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		if errors.As(err, &stored) {
 			// Twice the size: encrypted and decrypted.
 			if err = x.take(2 * len(stored.Answer.Body)); err == nil {
+				x.asOf = time.Time{} // the stored response has its own
 				replay(w, stored.Answer)
 				return
 			}
