@@ -103,8 +103,14 @@ export interface paths {
         put?: never;
         /**
          * Find a company
-         * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
-         *     returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
+         * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`, `website`, `domain`,
+         *     `email`, `name`. The first match is returned. Later identifiers are ignored, even if malformed. No match is a 200
+         *     with `matched` false.
+         *
+         *     A website, a domain or a name matches if exactly one company has a score of 0.9 or more. Otherwise up to 20
+         *     `candidates` are returned, free of charge. Several companies share the score of a domain, unless it is the
+         *     website of one of them. The score of a name is 1, or 0.95 if only one of the names has a legal form, or 0.6 if
+         *     both have different ones; times 0.5 if the headquarters are not at `location`, or 0.9 if either is unknown.
          *
          *     With `items` one call finds up to 100 companies, as described for people.
          */
@@ -588,7 +594,7 @@ export interface components {
         };
         /**
          * @description At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
-         *     their limits (1 to 400 characters, `network_url` 2,048).
+         *     their limits (1 to 400 characters, `network_url` and `website` 2,048).
          */
         CompanyEnrichRequest: {
             /** @description Company slug. */
@@ -599,6 +605,16 @@ export interface components {
             network_url?: string | null;
             /** @description Internal company ID. */
             company_id?: string | null;
+            /** @description The company's website, with or without scheme; its registrable domain is compared. */
+            website?: string | null;
+            /** @description A domain of the company, such as that of its website. */
+            domain?: string | null;
+            /** @description An email address at the company; only its domain is used. Free mailboxes identify no company. */
+            email?: string | null;
+            /** @description The company's name. Case, accents, punctuation and the legal form are ignored. */
+            name?: string | null;
+            /** @description Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`. */
+            location?: string | null;
             /** @description Companies to find in one call, each like a call of its own. */
             items?: (components["schemas"]["CompanyEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
             fields?: components["schemas"]["RecordFields"];
@@ -609,7 +625,7 @@ export interface components {
             max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
-        } | unknown | unknown | unknown | unknown | unknown;
+        } | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown;
         /** @description At least one identifier, as in a call for one company. */
         CompanyEnrichItem: {
             reference?: components["schemas"]["Reference"];
@@ -621,7 +637,17 @@ export interface components {
             network_url?: string | null;
             /** @description Internal company ID. */
             company_id?: string | null;
-        } | unknown | unknown | unknown | unknown;
+            /** @description The company's website, with or without scheme; its registrable domain is compared. */
+            website?: string | null;
+            /** @description A domain of the company, such as that of its website. */
+            domain?: string | null;
+            /** @description An email address at the company; only its domain is used. Free mailboxes identify no company. */
+            email?: string | null;
+            /** @description The company's name. Case, accents, punctuation and the legal form are ignored. */
+            name?: string | null;
+            /** @description Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`. */
+            location?: string | null;
+        } | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown;
         NetworkPersonRequest: {
             network: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["NetworkAddon"][] | null;
@@ -811,12 +837,20 @@ export interface components {
             /** @description Why the item is not valid, and how to fix it. */
             detail?: string;
         };
+        CompanyCandidate: {
+            company_id: string;
+            name?: string;
+            /** @description How well the company fits. */
+            score: number;
+        };
         /** @description The response to an item, or `detail`. */
         CompanyEnrichResult: {
             /** @description That of the item; absent if it has none. */
             reference?: string;
             matched?: boolean;
             company?: components["schemas"]["Company"] | null;
+            /** @description The companies that may be meant, best first, if none is clearly meant. */
+            candidates?: components["schemas"]["CompanyCandidate"][];
             /** @description Why nothing matches, as in `X-Miss-Reason`. */
             miss_reason?: string;
             /** @description Why the item is not valid, and how to fix it. */
@@ -826,6 +860,8 @@ export interface components {
         CompanyEnrichResponse: {
             matched?: boolean;
             company?: components["schemas"]["Company"] | null;
+            /** @description The companies that may be meant, best first, if none is clearly meant. */
+            candidates?: components["schemas"]["CompanyCandidate"][];
             /** @description The result of each item, in the order of the items. */
             results?: components["schemas"]["CompanyEnrichResult"][];
             /** @enum {boolean} */
@@ -1795,9 +1831,9 @@ export interface components {
         "Idempotent-Replayed": true;
         /**
          * @description Why the response has no record: `not_found`; `must_have: ` and the fields none of which the record has; or
-         *     `below_confidence`, if discovery found only profiles with too little confidence. Absent from other responses,
-         *     from incomplete ones (`X-Degraded`), and from lists; results of `items` have `miss_reason`. Records of erased
-         *     people are not found.
+         *     `below_confidence`, if discovery found only profiles with too little confidence, or the response has
+         *     `candidates`. Absent from other responses, from incomplete ones (`X-Degraded`), and from lists; results of
+         *     `items` have `miss_reason`. Records of erased people are not found.
          * @example must_have: education
          */
         "X-Miss-Reason": string;

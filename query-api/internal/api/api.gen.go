@@ -805,10 +805,31 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
+// CompanyCandidate defines model for CompanyCandidate.
+type CompanyCandidate struct {
+	CompanyId string  `json:"company_id"`
+	Name      *string `json:"name,omitempty"`
+
+	// Score How well the company fits.
+	Score float32 `json:"score"`
+}
+
 // CompanyEnrichItem At least one identifier, as in a call for one company.
 type CompanyEnrichItem struct {
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
+
+	// Domain A domain of the company, such as that of its website.
+	Domain *string `json:"domain,omitempty"`
+
+	// Email An email address at the company; only its domain is used. Free mailboxes identify no company.
+	Email *string `json:"email,omitempty"`
+
+	// Location Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`.
+	Location *string `json:"location,omitempty"`
+
+	// Name The company's name. Case, accents, punctuation and the legal form are ignored.
+	Name *string `json:"name,omitempty"`
 
 	// NetworkId The professional network's internal company ID.
 	NetworkId *string `json:"network_id,omitempty"`
@@ -821,16 +842,25 @@ type CompanyEnrichItem struct {
 
 	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
 	Reference *Reference `json:"reference,omitempty"`
+
+	// Website The company's website, with or without scheme; its registrable domain is compared.
+	Website *string `json:"website,omitempty"`
 }
 
 // CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
-// their limits (1 to 400 characters, `network_url` 2,048).
+// their limits (1 to 400 characters, `network_url` and `website` 2,048).
 type CompanyEnrichRequest struct {
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
 
+	// Domain A domain of the company, such as that of its website.
+	Domain *string `json:"domain,omitempty"`
+
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Email An email address at the company; only its domain is used. Free mailboxes identify no company.
+	Email *string `json:"email,omitempty"`
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
@@ -840,8 +870,14 @@ type CompanyEnrichRequest struct {
 	// Items Companies to find in one call, each like a call of its own.
 	Items *[]jsontext.Value `json:"items,omitempty"`
 
+	// Location Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`.
+	Location *string `json:"location,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// Name The company's name. Case, accents, punctuation and the legal form are ignored.
+	Name *string `json:"name,omitempty"`
 
 	// NetworkId The professional network's internal company ID.
 	NetworkId *string `json:"network_id,omitempty"`
@@ -851,10 +887,15 @@ type CompanyEnrichRequest struct {
 
 	// NetworkUrl Full company URL, with or without scheme; the slug is extracted from it.
 	NetworkUrl *string `json:"network_url,omitempty"`
+
+	// Website The company's website, with or without scheme; its registrable domain is compared.
+	Website *string `json:"website,omitempty"`
 }
 
 // CompanyEnrichResponse The company, if it matched; with `items`, the results; with `dry_run`, a `DryRun`.
 type CompanyEnrichResponse struct {
+	// Candidates The companies that may be meant, best first, if none is clearly meant.
+	Candidates       *[]CompanyCandidate          `json:"candidates,omitempty"`
 	Company          *Company                     `json:"company,omitempty"`
 	CreditsRemaining *int64                       `json:"credits_remaining,omitempty"`
 	DryRun           *CompanyEnrichResponseDryRun `json:"dry_run,omitempty"`
@@ -870,7 +911,9 @@ type CompanyEnrichResponseDryRun bool
 
 // CompanyEnrichResult The response to an item, or `detail`.
 type CompanyEnrichResult struct {
-	Company *Company `json:"company,omitempty"`
+	// Candidates The companies that may be meant, best first, if none is clearly meant.
+	Candidates *[]CompanyCandidate `json:"candidates,omitempty"`
+	Company    *Company            `json:"company,omitempty"`
 
 	// Detail Why the item is not valid, and how to fix it.
 	Detail  *string `json:"detail,omitempty"`

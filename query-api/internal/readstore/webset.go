@@ -71,6 +71,8 @@ type Record struct {
 	Body []byte
 	// Groups are the groups of fields in Body: websets, add-ons, or "company".
 	Groups []string
+	// Candidates are the companies that a query without a match may mean, best first.
+	Candidates []Candidate
 	// Unmet reports that there is a record, which does not meet MustHave; then it is rendered as a miss.
 	Unmet bool
 	// Identities are the records that it was rendered from, as "<kind> <identity>".

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/go-json-experiment/json"
+
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
@@ -49,6 +51,7 @@ func (s *Server) EnrichCompany(
 	}
 	one := api.CompanyEnrichItem{
 		NetworkSlug: b.NetworkSlug, NetworkId: b.NetworkId, NetworkUrl: b.NetworkUrl, CompanyId: b.CompanyId,
+		Website: b.Website, Domain: b.Domain, Email: b.Email, Name: b.Name, Location: b.Location,
 	}
 	if b.Items != nil {
 		if one != (api.CompanyEnrichItem{}) {
@@ -86,7 +89,7 @@ func (s *Server) enrichOne(
 		if malformed != nil {
 			return nil, malformed
 		}
-		exchangeOf(ctx).missReason = reasonNotFound
+		exchangeOf(ctx).missReason = missReasonOf(r)
 	}
 	if err := e.fields.shape(&r); err != nil {
 		return nil, err
@@ -94,8 +97,16 @@ func (s *Server) enrichOne(
 	if _, err := res.Commit(ctx, usedOf([]readstore.Record{r})); err != nil {
 		return nil, err
 	}
-	b := append(make([]byte, 0, len(r.Body)+96), '{')
-	return answer(append(e.appendMembers(b, r), '}')), nil
+	b, err := e.appendMembers(append(make([]byte, 0, len(r.Body)+96), '{'), r)
+	return answer(append(b, '}')), err
+}
+
+// missReasonOf returns why an enrichment has no match.
+func missReasonOf(r readstore.Record) string {
+	if len(r.Candidates) > 0 {
+		return reasonBelowConfidence
+	}
+	return reasonNotFound
 }
 
 // usedOf returns the usage of a call: a unit for each record.
@@ -124,7 +135,7 @@ func (a answer) VisitEnrichPersonResponse(w http.ResponseWriter) error { return 
 func (a answer) VisitEnrichCompanyResponse(w http.ResponseWriter) error { return a.write(w) }
 
 // appendPersonMembers implements enrichment.appendMembers.
-func appendPersonMembers(b []byte, r readstore.Record) []byte {
+func appendPersonMembers(b []byte, r readstore.Record) ([]byte, error) {
 	b = append(b, `"websets_matched":[`...)
 	for i, webset := range r.Groups {
 		if i > 0 {
@@ -132,15 +143,20 @@ func appendPersonMembers(b []byte, r readstore.Record) []byte {
 		}
 		b = append(append(append(b, '"'), webset...), '"')
 	}
-	return append(append(b, `],"person":`...), r.Body...)
+	return append(append(b, `],"person":`...), r.Body...), nil
 }
 
 // appendCompanyMembers implements enrichment.appendMembers.
-func appendCompanyMembers(b []byte, r readstore.Record) []byte {
-	if !r.Found() {
-		return append(b, `"matched":false,"company":null`...)
+func appendCompanyMembers(b []byte, r readstore.Record) ([]byte, error) {
+	if r.Found() {
+		return append(append(b, `"matched":true,"company":`...), r.Body...), nil
 	}
-	return append(append(b, `"matched":true,"company":`...), r.Body...)
+	b = append(b, `"matched":false,"company":null`...)
+	if len(r.Candidates) == 0 {
+		return b, nil
+	}
+	candidates, err := json.Marshal(r.Candidates)
+	return append(append(b, `,"candidates":`...), candidates...), err
 }
 
 // personQuery validates all identifiers, including those that will not be used.
@@ -200,6 +216,13 @@ func (s *Server) companyQuery(body api.CompanyEnrichItem) (q readstore.CompanyQu
 		{"network_id", body.NetworkId, exactID, &q.NetworkID},
 		{"network_url", body.NetworkUrl, s.companyURL, &q.URLSlug},
 		{"company_id", body.CompanyId, exactID, &q.CompanyID},
+		{"website", body.Website, domain, &q.Website},
+		{"domain", body.Domain, domain, &q.Domain},
+		{"email", body.Email, emailDomain, &q.Email},
+		{"name", body.Name, companyName, &q.Name},
+	}
+	if body.Location != nil && body.Name == nil {
+		return q, invalidf("location is given without name: it says which company of a name is meant")
 	}
 	given := false
 	for _, id := range identifiers {
@@ -215,7 +238,13 @@ func (s *Server) companyQuery(body api.CompanyEnrichItem) (q readstore.CompanyQu
 	}
 	if !given {
 		return q, invalidf("no identifier is given: send at least one of network_slug, network_id, network_url, " +
-			"company_id")
+			"company_id, website, domain, email, name")
+	}
+	if body.Location != nil {
+		var err error
+		if q.Location, err = shortText("location", *body.Location); err != nil {
+			return q, err
+		}
 	}
 	return q, nil
 }

@@ -26,7 +26,7 @@ type enrichment struct {
 	// parse returns the query of an item. An error beside a query counts only if the query has no match.
 	parse func(raw jsontext.Value) (readstore.Query, error)
 	// appendMembers appends the members of the response to a query.
-	appendMembers func(b []byte, r readstore.Record) []byte
+	appendMembers func(b []byte, r readstore.Record) ([]byte, error)
 	// fields are the selected fields of a record.
 	fields fieldSet
 }
@@ -116,10 +116,11 @@ func (e enrichment) render(it item, r readstore.Record) ([]byte, error) {
 	switch {
 	case it.invalid != nil && !r.Found():
 		b, err = jsontext.AppendQuote(append(b, `"detail":`...), it.invalid.detail)
-	case r.Found():
-		b = e.appendMembers(b, r)
 	default:
-		b = append(e.appendMembers(b, r), `,"miss_reason":"`+reasonNotFound+`"`...)
+		b, err = e.appendMembers(b, r)
+		if !r.Found() {
+			b = append(b, `,"miss_reason":"`+missReasonOf(r)+`"`...)
+		}
 	}
 	return append(b, '}'), err
 }
