@@ -242,3 +242,28 @@ func TestDiscover_StoredResultIsDroppedIfAccountChanged(t *testing.T) {
 	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "live-only", "99", 0.99))
 	require.True(t, kept(), "a code-host account without a record")
 }
+
+func TestDiscover_EmptyResultSaysWhy(t *testing.T) {
+	f := start(t, nil)
+	startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
+		d := &event.Discovery{Socials: []event.Social{{Account: task.Input, Confidence: 1}}}
+		switch task.Input.Username {
+		case "below":
+			d.BelowConfidence = true
+		case "degraded":
+			d.Degraded, d.BelowConfidence = []string{event.StageWebSearch}, true
+		case "found":
+			d = found(task)
+			d.BelowConfidence = true // on the third platform
+		}
+		return d
+	})
+	for username, reason := range map[string]string{
+		"nothing": "not_found", "below": "below_confidence", "degraded": "", "found": "",
+	} {
+		got := f.post("/v1/person/discover", `{"codehost":"`+username+`","max_age_days":0}`)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Equal(t, reason, got.header.Get("X-Miss-Reason"), username)
+		require.Equal(t, map[bool]string{true: "1", false: "0"}[username == "found"], got.header.Get("X-Credits-Charged"))
+	}
+}

@@ -149,7 +149,7 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 			[]string{`unknown field "codehst"`, `did you mean "codehost"?`}},
 		{"other case", "POST", enrichPath, `{"Codehost": "x"}`, nil, 422, []string{`did you mean "codehost"?`}},
 		{"field of the other endpoint", "POST", companyPath, `{"network_username": "x"}`, nil, 422,
-			[]string{`unknown field "network_username": known are company_id, dry_run, max_credits, network_id`}},
+			[]string{`unknown field "network_username": known are company_id, domain, dry_run, email, fields, items, location, `}},
 		{"misspelt field of a webset", "POST", codehostPath, `{"codehost": "x", "musthave": []}`, nil, 400,
 			[]string{`did you mean "must_have"?`}},
 		{"field twice", "POST", enrichPath, `{"codehost": "x", "codehost": "y"}`, nil, 422,

@@ -31,8 +31,10 @@ import (
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/postings"
 	v1 "muster/query-api/internal/v1"
+	"muster/query-api/internal/watermark"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
 
@@ -90,6 +92,8 @@ type Config struct {
 	// redisTimeoutFactor multiplies the Redis timeouts; 0 is 1. Tests set it so that a busy machine does not look
 	// like an outage.
 	redisTimeoutFactor int
+	// WatermarkInterval is how often the time that X-Data-As-Of states is determined; default 5 s.
+	WatermarkInterval time.Duration
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration
 	// SearchTimeout bounds the execution of a search; default 3 s. SearchDeadline bounds a whole
@@ -225,6 +229,7 @@ type Service struct {
 	search   *search.Searcher
 	finder   *discovery.Finder
 	contexts *contexts.CallTracker
+	mark     *watermark.Watermark
 	api      *v1.Server
 	server   *service.Server
 
@@ -299,6 +304,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
+	s.mark = watermark.New(watermark.Config{
+		Bus: deps.Bus, Groups: []bus.GroupTopics{
+			{Group: readmodel.RecordsGroup, Topics: readmodel.RecordTopics()},
+			{Group: readmodel.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
+		},
+		Interval: cfg.WatermarkInterval, Logger: deps.Logger, Now: deps.Now,
+	})
 	s.api, err = v1.New(v1.Config{
 		Uncounted: cfg.Unmetered, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
 		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.ResponseBytes, ReadGrace: cfg.ReadGrace,
@@ -306,7 +318,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,
-		Finder:      s.finder, Contexts: s.contexts,
+		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -384,6 +396,7 @@ func (s *Service) Run(ctx context.Context) error {
 	watch.Go(func() { s.loadBalances(ctx) })
 	watch.Go(func() { s.store.WatchErasures(ctx) })
 	watch.Go(func() { s.purgeAnswers(ctx) })
+	watch.Go(func() { s.mark.Run(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
 	// Calls waiting for a profile get a response without it during shutdown.

@@ -100,6 +100,14 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.True(t, replayed.Replayed)
 	require.Equal(t, enriched.Value, replayed.Value)
 
+	items, err := api.EnrichPerson(ctx, client.PersonEnrichRequest{Items: []client.PersonEnrichItem{
+		{Reference: "a", Codehost: username}, {Reference: "b"},
+	}})
+	require.NoError(t, err)
+	requirePaid(t, items.Metadata, err)
+	require.Equal(t, enriched.Value.Person.Codehost.UserID, items.Value.Results[0].Person.Codehost.UserID)
+	require.NotEmpty(t, items.Value.Results[1].Detail)
+
 	company := ""
 	search := client.SearchRequest{
 		Query: map[string]any{"exists": map[string]any{"field": "experience.company_url"}}, Size: new(int64(2)),

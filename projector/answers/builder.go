@@ -27,7 +27,7 @@ import (
 
 // Consumer groups of the builders.
 const (
-	Group      = "muster.projector.answers"
+	Group      = readmodel.AnswersGroup
 	LargeGroup = "muster.projector.large-answers"
 )
 

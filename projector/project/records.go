@@ -23,16 +23,10 @@ import (
 )
 
 // Group is the default consumer group of the projection of records.
-const Group = "muster.projector.records"
+const Group = readmodel.RecordsGroup
 
 // Topics returns the topics of records and version bumps.
-func Topics() []string {
-	var topics []string
-	for _, d := range record.Definitions() {
-		topics = append(topics, d.Topic)
-	}
-	return append(topics, event.TopicVersionBump)
-}
+func Topics() []string { return readmodel.RecordTopics() }
 
 // breakerKey is the only key of the breaker.
 const breakerKey = "clickhouse"

@@ -14,14 +14,14 @@ import (
 )
 
 // EnrichPerson finds a person by username or email (POST /v1/person/enrich). If there is no match, WebsetsMatched is
-// empty and nothing is charged.
+// empty and nothing is charged. With Items it finds up to 100 people, and Results has one result for each, in order.
 func (c *Client) EnrichPerson(
 	ctx context.Context, person PersonEnrichRequest, options ...CallOption,
 ) (*Response[PersonEnrichResponse], error) {
 	return callPost[PersonEnrichResponse](ctx, c, "/v1/person/enrich", person, person.DryRun, options)
 }
 
-// EnrichCompany finds a company by slug, ID or URL (POST /v1/company/enrich).
+// EnrichCompany finds a company by slug, ID or URL (POST /v1/company/enrich), or up to 100 with Items.
 func (c *Client) EnrichCompany(
 	ctx context.Context, company CompanyEnrichRequest, options ...CallOption,
 ) (*Response[CompanyEnrichResponse], error) {
@@ -147,7 +147,7 @@ func (c *Client) callContext(ctx context.Context, r *request) (*Response[Context
 // no match it is empty.
 func (c *Client) GetNetworkPerson(ctx context.Context, p GetNetworkPersonParams) (*Response[NetworkPerson], error) {
 	query := url.Values{"network": {p.Network}}
-	addQuery(query, p.Addons, p.MustHave, p.MaxCredits, p.DryRun)
+	addQuery(query, p.Addons, p.MustHave, p.Fields, p.MaxCredits, p.DryRun)
 	return call[NetworkPerson](ctx, c, newGet("/v1/webset/network/person", query), p.DryRun)
 }
 
@@ -163,7 +163,7 @@ func (c *Client) PostNetworkPerson(
 // match it is empty.
 func (c *Client) GetCodehostPerson(ctx context.Context, p GetCodehostPersonParams) (*Response[CodehostPerson], error) {
 	query := url.Values{"codehost": {p.Codehost}}
-	addQuery(query, p.Addons, p.MustHave, p.MaxCredits, p.DryRun)
+	addQuery(query, p.Addons, p.MustHave, p.Fields, p.MaxCredits, p.DryRun)
 	return call[CodehostPerson](ctx, c, newGet("/v1/webset/codehost/person", query), p.DryRun)
 }
 
@@ -176,12 +176,17 @@ func (c *Client) PostCodehostPerson(
 }
 
 // addQuery adds the parameters that both websets have.
-func addQuery[Addon, Field ~string](query url.Values, addons []Addon, mustHave []Field, maxCredits int64, dryRun bool) {
+func addQuery[Addon, Field ~string](
+	query url.Values, addons []Addon, mustHave []Field, fields []string, maxCredits int64, dryRun bool,
+) {
 	if len(addons) > 0 {
 		query.Set("addons", join(addons))
 	}
 	if len(mustHave) > 0 {
 		query.Set("must_have", join(mustHave))
+	}
+	if len(fields) > 0 {
+		query.Set("fields", join(fields))
 	}
 	if maxCredits != 0 {
 		query.Set("max_credits", strconv.FormatInt(maxCredits, 10))

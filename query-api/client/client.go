@@ -98,9 +98,11 @@ type Metadata struct {
 	RateLimit RateLimit
 	// Quota is the state of the plan's credits, in responses to a search (X-Quota-*).
 	Quota Quota
-	// MissReason is why the response has no record: "not_found", or "must_have: " and the fields that the record
-	// lacks (X-Miss-Reason). It is empty for lists.
+	// MissReason is why the response has no record: "not_found", "below_confidence", or "must_have: " and the fields
+	// that the record lacks (X-Miss-Reason). It is empty for lists.
 	MissReason string
+	// AsOf is the time as of which the data has every published record (X-Data-As-Of); zero if it is unknown.
+	AsOf time.Time
 	// Degraded lists the stages without a complete result (X-Degraded).
 	Degraded []string
 	// Age is the age of a stored result of [Client.DiscoverPerson].
@@ -139,6 +141,8 @@ func newMetadata(resp *http.Response) Metadata {
 	if reset := number("X-RateLimit-Reset"); reset > 0 {
 		m.RateLimit.Reset = time.Unix(reset, 0)
 	}
+	asOf, _, _ := strings.Cut(h.Get("X-Data-As-Of"), ";")
+	m.AsOf, _ = time.Parse(time.RFC3339, asOf)
 	for stage := range strings.SplitSeq(h.Get("X-Degraded"), ",") {
 		if stage = strings.TrimSpace(stage); stage != "" {
 			m.Degraded = append(m.Degraded, stage)

@@ -172,7 +172,7 @@ func TestClient_ReturnsMetadataOfResponses(t *testing.T) {
 		"X-Credits-Charged", "3", "X-RateLimit-Limit", "300", "X-RateLimit-Remaining", "299",
 		"X-RateLimit-Reset", "1795223021", "X-Quota-Used", "120", "X-Quota-Limit", "10000",
 		"X-Quota-Remaining", "9880", "X-Degraded", "web_search,language_model", "Age", "60",
-		"Idempotent-Replayed", "true"))
+		"X-Data-As-Of", "2026-11-29T08:20:00Z; lag=2", "Idempotent-Replayed", "true"))
 	got, err := r.client(t, client.Options{}).SearchPeople(t.Context(), client.SearchRequest{})
 	require.NoError(t, err)
 	require.NotEmpty(t, got.Header)
@@ -181,7 +181,7 @@ func TestClient_ReturnsMetadataOfResponses(t *testing.T) {
 		Status: 200, RequestID: "r1", CreditsCharged: 3, Age: time.Minute, Replayed: true,
 		RateLimit: client.RateLimit{Limit: 300, Remaining: 299, Reset: time.Unix(1795223021, 0)},
 		Quota:     client.Quota{Used: 120, Limit: 10000, Remaining: 9880},
-		Degraded:  []string{"web_search", "language_model"},
+		Degraded:  []string{"web_search", "language_model"}, AsOf: time.Date(2026, 11, 29, 8, 20, 0, 0, time.UTC),
 	}, got.Metadata)
 }
 
@@ -224,12 +224,31 @@ func TestClient_SendsZeroOnlyIfSet(t *testing.T) {
 	require.JSONEq(t, `{"query":{"match_all":{}},"size":0,"_source":false,"dry_run":true}`, r.bodies[0])
 
 	record, err := api.GetNetworkPerson(t.Context(), client.GetNetworkPersonParams{Network: "a b/ü", DryRun: true,
+		Fields:   client.RecordFields{"full_name", "skills.skill"},
 		Addons:   client.NetworkAddons{client.NetworkAddonCodehost, client.NetworkAddonPersonalEmail},
 		MustHave: client.NetworkMustHaves{client.NetworkMustHaveSkills}})
 	require.NoError(t, err)
 	require.Equal(t, int64(9), record.DryRun.CreditsRemaining)
 	require.Equal(t, map[string][]string{"network": {"a b/ü"}, "addons": {"codehost,personal_email"},
-		"must_have": {"skills"}, "dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
+		"must_have": {"skills"}, "fields": {"full_name,skills.skill"}, "dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
+}
+
+func TestClient_EnrichesItems(t *testing.T) {
+	r := newRecorder(t, respond(200, `{"results":[{"reference":"row 1","websets_matched":["codehost"],
+		"person":{"codehost":{"user_id":12}}},{"reference":"row 2","detail":"email is not an e-mail address"},
+		{"websets_matched":[],"person":{},"miss_reason":"not_found"}]}`, "X-Credits-Charged", "1"))
+	got, err := r.client(t, client.Options{}).EnrichPerson(t.Context(), client.PersonEnrichRequest{
+		Items: []client.PersonEnrichItem{{Reference: "row 1", Codehost: "octavia"}, {Reference: "row 2", Email: "no"}, {}},
+	})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"items":[{"reference":"row 1","codehost":"octavia"},{"reference":"row 2","email":"no"},{}]}`,
+		r.bodies[0])
+	require.Equal(t, int64(1), got.CreditsCharged)
+	require.Len(t, got.Value.Results, 3)
+	require.Equal(t, int64(12), *got.Value.Results[0].Person.Codehost.UserID)
+	require.Equal(t, "row 2", got.Value.Results[1].Reference)
+	require.Equal(t, "email is not an e-mail address", got.Value.Results[1].Detail)
+	require.Equal(t, "not_found", got.Value.Results[2].MissReason)
 }
 
 func TestPeople_FetchesPagesAsNeeded(t *testing.T) {

@@ -298,6 +298,7 @@ type CodehostPerson struct {
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived               Derived       `json:"derived,omitempty"`
 	Emails                []string      `json:"emails,omitempty"`
+	EmailsCount           *int64        `json:"emails_count,omitempty"`
 	FirstName             string        `json:"first_name,omitempty"`
 	FollowedAccounts      []interface{} `json:"followed_accounts,omitempty"`
 	FollowedAccountsCount *int64        `json:"followed_accounts_count,omitempty"`
@@ -318,6 +319,10 @@ type CodehostPerson struct {
 	Location          string             `json:"location,omitempty"`
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername string             `json:"microblog_username,omitempty"`
+
+	// Names Names from all sources.
+	Names      []string `json:"names,omitempty"`
+	NamesCount *int64   `json:"names_count,omitempty"`
 
 	// Network Only with the add-on `network`, by the account link.
 	Network             *NetworkAddonData `json:"network,omitempty"`
@@ -354,6 +359,11 @@ type CodehostPersonRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64             `json:"max_credits,omitempty"`
@@ -436,17 +446,31 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
-// their limits (1 to 400 characters, `network_url` 2,048).
-type CompanyEnrichRequest struct {
+// CompanyCandidate defines model for CompanyCandidate.
+type CompanyCandidate struct {
+	CompanyID string `json:"company_id"`
+	Name      string `json:"name,omitempty"`
+
+	// Score How well the company fits.
+	Score float64 `json:"score"`
+}
+
+// CompanyEnrichItem At least one identifier, as in a call for one company.
+type CompanyEnrichItem struct {
 	// CompanyID Internal company ID.
 	CompanyID string `json:"company_id,omitempty"`
 
-	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun bool `json:"dry_run,omitzero"`
+	// Domain A domain of the company, such as that of its website.
+	Domain string `json:"domain,omitempty"`
 
-	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-	MaxCredits *int64 `json:"max_credits,omitempty"`
+	// Email An email address at the company; only its domain is used. Free mailboxes identify no company.
+	Email string `json:"email,omitempty"`
+
+	// Location Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`.
+	Location string `json:"location,omitempty"`
+
+	// Name The company's name. Case, accents, punctuation and the legal form are ignored.
+	Name string `json:"name,omitempty"`
 
 	// NetworkID The professional network's internal company ID.
 	NetworkID string `json:"network_id,omitempty"`
@@ -456,15 +480,88 @@ type CompanyEnrichRequest struct {
 
 	// NetworkURL Full company URL, with or without scheme; the slug is extracted from it.
 	NetworkURL string `json:"network_url,omitempty"`
+
+	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+	Reference Reference `json:"reference,omitempty"`
+
+	// Website The company's website, with or without scheme; its registrable domain is compared.
+	Website string `json:"website,omitempty"`
 }
 
-// CompanyEnrichResponse The company, if it matched; with `dry_run`, a `DryRun`.
+// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
+// their limits (1 to 400 characters, `network_url` and `website` 2,048).
+type CompanyEnrichRequest struct {
+	// CompanyID Internal company ID.
+	CompanyID string `json:"company_id,omitempty"`
+
+	// Domain A domain of the company, such as that of its website.
+	Domain string `json:"domain,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun bool `json:"dry_run,omitzero"`
+
+	// Email An email address at the company; only its domain is used. Free mailboxes identify no company.
+	Email string `json:"email,omitempty"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
+
+	// Items Companies to find in one call, each like a call of its own.
+	Items []CompanyEnrichItem `json:"items,omitempty"`
+
+	// Location Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`.
+	Location string `json:"location,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// Name The company's name. Case, accents, punctuation and the legal form are ignored.
+	Name string `json:"name,omitempty"`
+
+	// NetworkID The professional network's internal company ID.
+	NetworkID string `json:"network_id,omitempty"`
+
+	// NetworkSlug Company slug.
+	NetworkSlug string `json:"network_slug,omitempty"`
+
+	// NetworkURL Full company URL, with or without scheme; the slug is extracted from it.
+	NetworkURL string `json:"network_url,omitempty"`
+
+	// Website The company's website, with or without scheme; its registrable domain is compared.
+	Website string `json:"website,omitempty"`
+}
+
+// CompanyEnrichResponse The company, if it matched; with `items`, the results; with `dry_run`, a `DryRun`.
 type CompanyEnrichResponse struct {
-	Company          *Company `json:"company,omitempty"`
-	CreditsRemaining *int64   `json:"credits_remaining,omitempty"`
-	DryRun           bool     `json:"dry_run,omitzero"`
-	Matched          *bool    `json:"matched,omitempty"`
-	MaxCredits       *int64   `json:"max_credits,omitempty"`
+	// Candidates The companies that may be meant, best first, if none is clearly meant.
+	Candidates       []CompanyCandidate `json:"candidates,omitempty"`
+	Company          *Company           `json:"company,omitempty"`
+	CreditsRemaining *int64             `json:"credits_remaining,omitempty"`
+	DryRun           bool               `json:"dry_run,omitzero"`
+	Matched          *bool              `json:"matched,omitempty"`
+	MaxCredits       *int64             `json:"max_credits,omitempty"`
+
+	// Results The result of each item, in the order of the items.
+	Results []CompanyEnrichResult `json:"results,omitempty"`
+}
+
+// CompanyEnrichResult The response to an item, or `detail`.
+type CompanyEnrichResult struct {
+	// Candidates The companies that may be meant, best first, if none is clearly meant.
+	Candidates []CompanyCandidate `json:"candidates,omitempty"`
+	Company    *Company           `json:"company,omitempty"`
+
+	// Detail Why the item is not valid, and how to fix it.
+	Detail  string `json:"detail,omitempty"`
+	Matched *bool  `json:"matched,omitempty"`
+
+	// MissReason Why nothing matches, as in `X-Miss-Reason`.
+	MissReason string `json:"miss_reason,omitempty"`
+
+	// Reference That of the item; absent if it has none.
+	Reference string `json:"reference,omitempty"`
 }
 
 // CompanyRef defines model for CompanyRef.
@@ -765,6 +862,15 @@ type EnrichedNetwork struct {
 	UpdatedAt Timestamp `json:"updated_at,omitempty"`
 }
 
+// EnrichedPerson One key per matched webset; `{}` if there is no match.
+type EnrichedPerson struct {
+	// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
+	Codehost *EnrichedCodehost `json:"codehost,omitempty"`
+
+	// Network A professional-network person, in the shapes of the search result.
+	Network *EnrichedNetwork `json:"network,omitempty"`
+}
+
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
 	// AdditionalProperties Fields that the API description does not name.
@@ -976,6 +1082,11 @@ type NetworkPersonRequest struct {
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64            `json:"max_credits,omitempty"`
 	MustHave   []NetworkMustHave `json:"must_have,omitempty"`
@@ -1047,7 +1158,25 @@ type PersonDiscoverResponse struct {
 	Socials              []Social                  `json:"socials"`
 }
 
-// PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
+// PersonEnrichItem At least one of `codehost`, `network_username` and `email`.
+type PersonEnrichItem struct {
+	// Codehost Code-hosting username (or profile URL).
+	Codehost string `json:"codehost,omitempty"`
+
+	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
+	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+	// account.
+	Email string `json:"email,omitempty"`
+
+	// NetworkUsername Professional-network profile slug (or profile URL).
+	NetworkUsername string `json:"network_username,omitempty"`
+
+	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+	Reference Reference    `json:"reference,omitempty"`
+	Websets   []WebsetName `json:"websets,omitempty"`
+}
+
+// PersonEnrichRequest At least one of `codehost`, `network_username` and `email`; or `items` without them and `websets`.
 type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost string `json:"codehost,omitempty"`
@@ -1060,6 +1189,14 @@ type PersonEnrichRequest struct {
 	// account.
 	Email string `json:"email,omitempty"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields RecordFields `json:"fields,omitempty"`
+
+	// Items People to find in one call, each like a call of its own.
+	Items []PersonEnrichItem `json:"items,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
@@ -1068,20 +1205,35 @@ type PersonEnrichRequest struct {
 	Websets         []WebsetName `json:"websets,omitempty"`
 }
 
-// PersonEnrichResponse The websets that matched and the person; with `dry_run`, a `DryRun`.
+// PersonEnrichResponse The websets that matched and the person; with `items`, the results; with `dry_run`, a `DryRun`.
 type PersonEnrichResponse struct {
 	CreditsRemaining *int64 `json:"credits_remaining,omitempty"`
 	DryRun           bool   `json:"dry_run,omitzero"`
 	MaxCredits       *int64 `json:"max_credits,omitempty"`
 
 	// Person One key per matched webset; `{}` if there is no match.
-	Person *struct {
-		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
-		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
+	Person *EnrichedPerson `json:"person,omitempty"`
 
-		// Network A professional-network person, in the shapes of the search result.
-		Network *EnrichedNetwork `json:"network,omitempty"`
-	} `json:"person,omitempty"`
+	// Results The result of each item, in the order of the items.
+	Results []PersonEnrichResult `json:"results,omitempty"`
+
+	// WebsetsMatched The websets that matched and returned data; empty if none.
+	WebsetsMatched []WebsetName `json:"websets_matched,omitempty"`
+}
+
+// PersonEnrichResult The response to an item, or `detail`.
+type PersonEnrichResult struct {
+	// Detail Why the item is not valid, and how to fix it.
+	Detail string `json:"detail,omitempty"`
+
+	// MissReason Why nothing matches, as in `X-Miss-Reason`.
+	MissReason string `json:"miss_reason,omitempty"`
+
+	// Person One key per matched webset; `{}` if there is no match.
+	Person *EnrichedPerson `json:"person,omitempty"`
+
+	// Reference That of the item; absent if it has none.
+	Reference string `json:"reference,omitempty"`
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched []WebsetName `json:"websets_matched,omitempty"`
@@ -1144,6 +1296,14 @@ type ProfileExperience struct {
 	StartDate Day    `json:"start_date,omitempty"`
 	Title     string `json:"title,omitempty"`
 }
+
+// RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+// everything in it. Only fields of this document can be selected. The price stays the same.
+type RecordFields = []string
+
+// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+type Reference = string
 
 // Repo defines model for Repo.
 type Repo struct {
@@ -1343,6 +1503,9 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
+	// Fields The fields of the record to return; all if empty.
+	Fields RecordFields `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing. 0 is no limit.
 	MaxCredits int64 `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
@@ -1361,6 +1524,9 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// Fields The fields of the record to return; all if empty.
+	Fields RecordFields `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing. 0 is no limit.
 	MaxCredits int64 `form:"max_credits,omitempty" json:"max_credits,omitempty"`

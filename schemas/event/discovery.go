@@ -71,6 +71,8 @@ type Discovery struct {
 	// Socials begin with the input, with confidence 1. The others are the best match of each platform, at
 	// least DiscoveryThreshold.
 	Socials []Social `json:"socials"`
+	// BelowConfidence reports that a profile was left out because its confidence is too low.
+	BelowConfidence bool `json:"below_confidence,omitempty"`
 	// Degraded names the stages without a complete result.
 	Degraded []string `json:"degraded,omitempty"`
 	// Versions are the versions of evidence model, calibration, and language model with prompt.

@@ -42,7 +42,7 @@ type Usage struct {
 	Status   int     `json:"status"`
 	Outcome  Outcome `json:"outcome"`
 	Plan     string  `json:"plan,omitempty"`
-	// Requests counts against the monthly requests (0 or 1); Credits is the value of X-Credits-Charged.
+	// Requests counts against the monthly requests; Credits is the value of X-Credits-Charged.
 	Requests int64 `json:"requests"`
 	Credits  int64 `json:"credits"`
 	// DurationMicros is the time to the response, in microseconds.

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"muster/schemas/company"
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -45,6 +46,9 @@ func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.Networ
 	name := ""
 	if p.Profile != nil {
 		name = p.Profile.Name
+		domain, _ := company.WebsiteDomain(p.Profile.Website)
+		l.add(LookupCompanyDomain, domain)
+		l.add(LookupCompanyName, company.NameKey(name))
 	}
 	t.networkSlug.add(p.NetworkSlug)
 	t.slugKey.add(slugKey)

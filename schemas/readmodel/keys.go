@@ -30,6 +30,10 @@ const (
 	LookupCompanySlug LookupType = "company.slug"
 	// LookupCompanyNetworkID: a network-company by the professional network's id.
 	LookupCompanyNetworkID LookupType = "company.network_id"
+	// LookupCompanyDomain: a network-company by the registrable domain of its website (company.WebsiteDomain).
+	LookupCompanyDomain LookupType = "company.domain"
+	// LookupCompanyName: a network-company by the key of its name (company.NameKey).
+	LookupCompanyName LookupType = "company.name"
 	// LookupLinkCodehost: account-links that name a codehost username.
 	LookupLinkCodehost LookupType = "link.codehost"
 	// LookupLinkNetwork: account-links that name a network username.

@@ -89,10 +89,6 @@ func LastUsedQuery() string {
 		":String} GROUP BY key_id"
 }
 
-// UsageGroup is the consumer group of the ledger's projection. Everything before its committed offsets is in
-// the read model, unless it was lost.
-const UsageGroup = "muster.projector.usage"
-
 // UsageOffsetsQuery returns the query for the offset after the last one with a row, by partition of the
 // ledger's topic. The projector inserts a partition's events in order, so everything before is in the read
 // model. The log must be the one that the rows were built from.

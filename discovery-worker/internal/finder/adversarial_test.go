@@ -323,7 +323,7 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 	s.insert(records)
 	plain := s.finder()
 	f := plain.WithProviders(finder.Providers{Judge: flatterer{}, JudgeVersion: "flatterer/1"})
-	found, celebrities := 0, 0
+	found, celebrities, below := 0, 0, 0
 	for _, r := range rows {
 		t.Run(fmt.Sprintf("%s/%d", r.kind, r.i), func(t *testing.T) {
 			d := f.Find(t.Context(), event.Account{Platform: identity.Network, Username: r.celebrity.slug})
@@ -338,6 +338,9 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 			input := event.Account{Platform: r.platform, Username: r.attacker}
 			attacked := f.Find(t.Context(), input)
 			require.Len(t, attacked.Socials, 1, "matched to the attacker: %+v", attacked.Socials)
+			if attacked.BelowConfidence {
+				below++
+			}
 			d = f.Find(t.Context(), event.Account{Platform: identity.Network, Username: r.twin.slug})
 			for _, social := range d.Socials[1:] {
 				if identity.NormalizeUsername(social.Username) == identity.NormalizeUsername(r.ownTwin) {
@@ -350,6 +353,10 @@ func TestFind_ResistsAdversarialAccounts(t *testing.T) {
 	}
 	t.Logf("%d attacks; all accounts found of %d of %d honest twins and %d of %d celebrities", len(rows), found,
 		len(rows), celebrities, len(rows))
+	require.Positive(t, below, "attackers have candidates, which are reported as not returned")
+	unknown := f.Find(t.Context(), event.Account{Platform: identity.Network, Username: "has-no-record-anywhere"})
+	require.Len(t, unknown.Socials, 1)
+	require.False(t, unknown.BelowConfidence)
 	require.GreaterOrEqual(t, found*100, len(rows)*85)
 	require.GreaterOrEqual(t, celebrities*100, len(rows)*95)
 }

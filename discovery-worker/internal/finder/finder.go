@@ -148,8 +148,12 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		}
 	}
 	for _, platform := range identity.PlatformNames() {
-		if r := best[platform]; r != nil && ShouldReturn(r.confidence, r.linked || r.via) {
+		switch r := best[platform]; {
+		case r == nil:
+		case ShouldReturn(r.confidence, r.linked || r.via):
 			d.Socials = append(d.Socials, social(r.profile, r.confidence, r.raw, r.evidence))
+		default:
+			d.BelowConfidence = true
 		}
 	}
 	slices.SortStableFunc(d.Socials[1:], func(a, b event.Social) int { return cmp.Compare(b.Confidence, a.Confidence) })

@@ -25,6 +25,10 @@ export interface paths {
          *     The other webset need not be requested. Two records are not combined if a declared link of one names another
          *     account. Then the record found by the earlier step is returned; if both were found by the same step, the
          *     codehost record. Accounts of organizations are not returned, those of bots are. No match is a 200 with `{}`.
+         *
+         *     With `items` one call finds up to 100 people. `results` has their responses, in the order of the items. An
+         *     invalid item has a `detail` in its place, and does not affect the others. The call is one request of the rate
+         *     limit. Each valid item counts as a monthly request, and is charged like a call of its own.
          */
         post: operations["enrichPerson"];
         delete?: never;
@@ -99,8 +103,16 @@ export interface paths {
         put?: never;
         /**
          * Find a company
-         * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The first match is
-         *     returned. Later identifiers are ignored, even if malformed. No match is a 200 with `matched` false.
+         * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`, `website`, `domain`,
+         *     `email`, `name`. The first match is returned. Later identifiers are ignored, even if malformed. No match is a 200
+         *     with `matched` false.
+         *
+         *     A website, a domain or a name matches if exactly one company has a score of 0.9 or more. Otherwise up to 20
+         *     `candidates` are returned, free of charge. Several companies share the score of a domain, unless it is the
+         *     website of one of them. The score of a name is 1, or 0.95 if only one of the names has a legal form, or 0.6 if
+         *     both have different ones; times 0.5 if the headquarters are not at `location`, or 0.9 if either is unknown.
+         *
+         *     With `items` one call finds up to 100 companies, as described for people.
          */
         post: operations["enrichCompany"];
         delete?: never;
@@ -381,7 +393,7 @@ export interface components {
         Identifier: string;
         /** @enum {string} */
         WebsetName: "codehost" | "network";
-        /** @description At least one of `codehost`, `network_username` and `email`. */
+        /** @description At least one of `codehost`, `network_username` and `email`; or `items` without them and `websets`. */
         PersonEnrichRequest: {
             /** @description Code-hosting username (or profile URL). */
             codehost?: string | null;
@@ -399,6 +411,9 @@ export interface components {
              *     ]
              */
             websets?: components["schemas"]["WebsetName"][] | null;
+            /** @description People to find in one call, each like a call of its own. */
+            items?: (components["schemas"]["PersonEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -406,7 +421,35 @@ export interface components {
             max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
+        } | unknown | unknown | unknown | unknown;
+        /** @description At least one of `codehost`, `network_username` and `email`. */
+        PersonEnrichItem: {
+            reference?: components["schemas"]["Reference"];
+            /** @description Code-hosting username (or profile URL). */
+            codehost?: string | null;
+            /** @description Professional-network profile slug (or profile URL). */
+            network_username?: string | null;
+            /**
+             * @description Matched against all email addresses of the records of the requested websets. A no-reply address of the
+             *     code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+             *     account.
+             */
+            email?: string | null;
+            /**
+             * @default [
+             *       "codehost"
+             *     ]
+             */
+            websets?: components["schemas"]["WebsetName"][] | null;
         } | unknown | unknown | unknown;
+        /**
+         * @description The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+         *     of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+         *     everything in it. Only fields of this document can be selected. The price stays the same.
+         */
+        RecordFields: string[] | null;
+        /** @description The caller's own name of the item, at most 256 bytes, repeated in its result. */
+        Reference: string | null;
         ContextRequest: {
             /**
              * @description Unstructured data about a person: text, or an object with any fields, with at most 32 levels and 200,000
@@ -550,8 +593,8 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
-         *     their limits (1 to 400 characters, `network_url` 2,048).
+         * @description At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
+         *     their limits (1 to 400 characters, `network_url` and `website` 2,048).
          */
         CompanyEnrichRequest: {
             /** @description Company slug. */
@@ -562,6 +605,19 @@ export interface components {
             network_url?: string | null;
             /** @description Internal company ID. */
             company_id?: string | null;
+            /** @description The company's website, with or without scheme; its registrable domain is compared. */
+            website?: string | null;
+            /** @description A domain of the company, such as that of its website. */
+            domain?: string | null;
+            /** @description An email address at the company; only its domain is used. Free mailboxes identify no company. */
+            email?: string | null;
+            /** @description The company's name. Case, accents, punctuation and the legal form are ignored. */
+            name?: string | null;
+            /** @description Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`. */
+            location?: string | null;
+            /** @description Companies to find in one call, each like a call of its own. */
+            items?: (components["schemas"]["CompanyEnrichItem"] | (Record<string, unknown> | unknown[] | string | number | boolean | null))[] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -569,11 +625,34 @@ export interface components {
             max_credits?: number | null;
             /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
             dry_run?: boolean | null;
-        } | unknown | unknown | unknown | unknown;
+        } | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown;
+        /** @description At least one identifier, as in a call for one company. */
+        CompanyEnrichItem: {
+            reference?: components["schemas"]["Reference"];
+            /** @description Company slug. */
+            network_slug?: string | null;
+            /** @description The professional network's internal company ID. */
+            network_id?: string | null;
+            /** @description Full company URL, with or without scheme; the slug is extracted from it. */
+            network_url?: string | null;
+            /** @description Internal company ID. */
+            company_id?: string | null;
+            /** @description The company's website, with or without scheme; its registrable domain is compared. */
+            website?: string | null;
+            /** @description A domain of the company, such as that of its website. */
+            domain?: string | null;
+            /** @description An email address at the company; only its domain is used. Free mailboxes identify no company. */
+            email?: string | null;
+            /** @description The company's name. Case, accents, punctuation and the legal form are ignored. */
+            name?: string | null;
+            /** @description Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`. */
+            location?: string | null;
+        } | unknown | unknown | unknown | unknown | unknown | unknown | unknown | unknown;
         NetworkPersonRequest: {
             network: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["NetworkAddon"][] | null;
             must_have?: components["schemas"]["NetworkMustHave"][] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -586,6 +665,7 @@ export interface components {
             codehost: components["schemas"]["Identifiers"];
             addons?: components["schemas"]["CodehostAddon"][] | null;
             must_have?: components["schemas"]["CodehostMustHave"][] | null;
+            fields?: components["schemas"]["RecordFields"];
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -726,15 +806,13 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description The websets that matched and the person; with `dry_run`, a `DryRun`. */
+        /** @description The websets that matched and the person; with `items`, the results; with `dry_run`, a `DryRun`. */
         PersonEnrichResponse: {
             /** @description The websets that matched and returned data; empty if none. */
             websets_matched?: components["schemas"]["WebsetName"][];
-            /** @description One key per matched webset; `{}` if there is no match. */
-            person?: {
-                codehost?: components["schemas"]["EnrichedCodehost"];
-                network?: components["schemas"]["EnrichedNetwork"];
-            };
+            person?: components["schemas"]["EnrichedPerson"];
+            /** @description The result of each item, in the order of the items. */
+            results?: components["schemas"]["PersonEnrichResult"][];
             /** @enum {boolean} */
             dry_run?: true;
             /** Format: int64 */
@@ -742,10 +820,50 @@ export interface components {
             /** Format: int64 */
             credits_remaining?: number;
         };
-        /** @description The company, if it matched; with `dry_run`, a `DryRun`. */
+        /** @description One key per matched webset; `{}` if there is no match. */
+        EnrichedPerson: {
+            codehost?: components["schemas"]["EnrichedCodehost"];
+            network?: components["schemas"]["EnrichedNetwork"];
+        };
+        /** @description The response to an item, or `detail`. */
+        PersonEnrichResult: {
+            /** @description That of the item; absent if it has none. */
+            reference?: string;
+            /** @description The websets that matched and returned data; empty if none. */
+            websets_matched?: components["schemas"]["WebsetName"][];
+            person?: components["schemas"]["EnrichedPerson"];
+            /** @description Why nothing matches, as in `X-Miss-Reason`. */
+            miss_reason?: string;
+            /** @description Why the item is not valid, and how to fix it. */
+            detail?: string;
+        };
+        CompanyCandidate: {
+            company_id: string;
+            name?: string;
+            /** @description How well the company fits. */
+            score: number;
+        };
+        /** @description The response to an item, or `detail`. */
+        CompanyEnrichResult: {
+            /** @description That of the item; absent if it has none. */
+            reference?: string;
+            matched?: boolean;
+            company?: components["schemas"]["Company"] | null;
+            /** @description The companies that may be meant, best first, if none is clearly meant. */
+            candidates?: components["schemas"]["CompanyCandidate"][];
+            /** @description Why nothing matches, as in `X-Miss-Reason`. */
+            miss_reason?: string;
+            /** @description Why the item is not valid, and how to fix it. */
+            detail?: string;
+        };
+        /** @description The company, if it matched; with `items`, the results; with `dry_run`, a `DryRun`. */
         CompanyEnrichResponse: {
             matched?: boolean;
             company?: components["schemas"]["Company"] | null;
+            /** @description The companies that may be meant, best first, if none is clearly meant. */
+            candidates?: components["schemas"]["CompanyCandidate"][];
+            /** @description The result of each item, in the order of the items. */
+            results?: components["schemas"]["CompanyEnrichResult"][];
             /** @enum {boolean} */
             dry_run?: true;
             /** Format: int64 */
@@ -1239,6 +1357,12 @@ export interface components {
             /** Format: int64 */
             additional_emails_count?: number;
             emails?: string[];
+            /** Format: int64 */
+            emails_count?: number;
+            /** @description Names from all sources. */
+            names?: string[];
+            /** Format: int64 */
+            names_count?: number;
             avatar_url?: string;
             url?: string;
             bio?: string;
@@ -1638,6 +1762,14 @@ export interface components {
          *     as long as its cursor is valid.
          */
         IdempotencyKey: string;
+        /**
+         * @description The fields of the record to return, comma separated; all if absent.
+         * @example [
+         *       "full_name",
+         *       "url"
+         *     ]
+         */
+        FieldsQuery: string[];
         /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
         MaxCreditsQuery: number;
         /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
@@ -1698,11 +1830,19 @@ export interface components {
         /** @description The response was stored for the `Idempotency-Key`; this call was not charged. */
         "Idempotent-Replayed": true;
         /**
-         * @description Why the response has no record: `not_found`, or `must_have: ` and the fields none of which the record has.
-         *     Absent from other responses, and from lists. Records of erased people are not found.
+         * @description Why the response has no record: `not_found`; `must_have: ` and the fields none of which the record has; or
+         *     `below_confidence`, if discovery found only profiles with too little confidence, or the response has
+         *     `candidates`. Absent from other responses, from incomplete ones (`X-Degraded`), and from lists; results of
+         *     `items` have `miss_reason`. Records of erased people are not found.
          * @example must_have: education
          */
         "X-Miss-Reason": string;
+        /**
+         * @description The time as of which the data has every published record, and how many seconds ago that was. Records published
+         *     later may be included. Absent while the time is unknown, as after a start without Kafka.
+         * @example 2026-11-29T08:20:00Z; lag=2
+         */
+        "X-Data-As-Of": string;
         /**
          * @description Stages without a complete result, comma separated: `input`, `known_links`, `code_host`,
          *     `web_search`, `language_model`. Absent if all are complete.
@@ -1761,6 +1901,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
@@ -1810,6 +1951,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Quota-Used": components["headers"]["X-Quota-Used"];
                     "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
                     "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
@@ -1912,6 +2054,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
@@ -1961,6 +2104,8 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "X-Degraded": components["headers"]["X-Degraded"];
                     Age: components["headers"]["Age"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
@@ -2178,6 +2323,14 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["NetworkMustHaves"];
+                /**
+                 * @description The fields of the record to return, comma separated; all if absent.
+                 * @example [
+                 *       "full_name",
+                 *       "url"
+                 *     ]
+                 */
+                fields?: components["parameters"]["FieldsQuery"];
                 /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
@@ -2199,6 +2352,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     [name: string]: unknown;
                 };
@@ -2245,6 +2399,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;
@@ -2285,6 +2440,14 @@ export interface operations {
                  *     ]
                  */
                 must_have?: components["schemas"]["CodehostMustHaves"];
+                /**
+                 * @description The fields of the record to return, comma separated; all if absent.
+                 * @example [
+                 *       "full_name",
+                 *       "url"
+                 *     ]
+                 */
+                fields?: components["parameters"]["FieldsQuery"];
                 /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
@@ -2306,6 +2469,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     [name: string]: unknown;
                 };
@@ -2352,6 +2516,7 @@ export interface operations {
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
                     "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
                     [name: string]: unknown;

@@ -669,6 +669,7 @@ type CodehostPerson struct {
 	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
 	Derived               *Derived       `json:"derived,omitempty"`
 	Emails                *[]string      `json:"emails,omitempty"`
+	EmailsCount           *int64         `json:"emails_count,omitempty"`
 	FirstName             *string        `json:"first_name,omitempty"`
 	FollowedAccounts      *[]interface{} `json:"followed_accounts,omitempty"`
 	FollowedAccountsCount *int64         `json:"followed_accounts_count,omitempty"`
@@ -689,6 +690,10 @@ type CodehostPerson struct {
 	Location          *string            `json:"location,omitempty"`
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
+
+	// Names Names from all sources.
+	Names      *[]string `json:"names,omitempty"`
+	NamesCount *int64    `json:"names_count,omitempty"`
 
 	// Network Only with the add-on `network`, by the account link.
 	Network             *NetworkAddonData `json:"network,omitempty"`
@@ -728,6 +733,11 @@ type CodehostPersonRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64              `json:"max_credits,omitempty"`
@@ -795,17 +805,31 @@ type Company struct {
 	} `json:"profile,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
-// their limits (1 to 400 characters, `network_url` 2,048).
-type CompanyEnrichRequest struct {
+// CompanyCandidate defines model for CompanyCandidate.
+type CompanyCandidate struct {
+	CompanyId string  `json:"company_id"`
+	Name      *string `json:"name,omitempty"`
+
+	// Score How well the company fits.
+	Score float32 `json:"score"`
+}
+
+// CompanyEnrichItem At least one identifier, as in a call for one company.
+type CompanyEnrichItem struct {
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
 
-	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
-	DryRun *bool `json:"dry_run,omitempty"`
+	// Domain A domain of the company, such as that of its website.
+	Domain *string `json:"domain,omitempty"`
 
-	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-	MaxCredits *int64 `json:"max_credits,omitempty"`
+	// Email An email address at the company; only its domain is used. Free mailboxes identify no company.
+	Email *string `json:"email,omitempty"`
+
+	// Location Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`.
+	Location *string `json:"location,omitempty"`
+
+	// Name The company's name. Case, accents, punctuation and the legal form are ignored.
+	Name *string `json:"name,omitempty"`
 
 	// NetworkId The professional network's internal company ID.
 	NetworkId *string `json:"network_id,omitempty"`
@@ -815,19 +839,92 @@ type CompanyEnrichRequest struct {
 
 	// NetworkUrl Full company URL, with or without scheme; the slug is extracted from it.
 	NetworkUrl *string `json:"network_url,omitempty"`
+
+	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+	Reference *Reference `json:"reference,omitempty"`
+
+	// Website The company's website, with or without scheme; its registrable domain is compared.
+	Website *string `json:"website,omitempty"`
 }
 
-// CompanyEnrichResponse The company, if it matched; with `dry_run`, a `DryRun`.
+// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
+// their limits (1 to 400 characters, `network_url` and `website` 2,048).
+type CompanyEnrichRequest struct {
+	// CompanyId Internal company ID.
+	CompanyId *string `json:"company_id,omitempty"`
+
+	// Domain A domain of the company, such as that of its website.
+	Domain *string `json:"domain,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Email An email address at the company; only its domain is used. Free mailboxes identify no company.
+	Email *string `json:"email,omitempty"`
+
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
+
+	// Items Companies to find in one call, each like a call of its own.
+	Items *[]jsontext.Value `json:"items,omitempty"`
+
+	// Location Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`.
+	Location *string `json:"location,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// Name The company's name. Case, accents, punctuation and the legal form are ignored.
+	Name *string `json:"name,omitempty"`
+
+	// NetworkId The professional network's internal company ID.
+	NetworkId *string `json:"network_id,omitempty"`
+
+	// NetworkSlug Company slug.
+	NetworkSlug *string `json:"network_slug,omitempty"`
+
+	// NetworkUrl Full company URL, with or without scheme; the slug is extracted from it.
+	NetworkUrl *string `json:"network_url,omitempty"`
+
+	// Website The company's website, with or without scheme; its registrable domain is compared.
+	Website *string `json:"website,omitempty"`
+}
+
+// CompanyEnrichResponse The company, if it matched; with `items`, the results; with `dry_run`, a `DryRun`.
 type CompanyEnrichResponse struct {
+	// Candidates The companies that may be meant, best first, if none is clearly meant.
+	Candidates       *[]CompanyCandidate          `json:"candidates,omitempty"`
 	Company          *Company                     `json:"company,omitempty"`
 	CreditsRemaining *int64                       `json:"credits_remaining,omitempty"`
 	DryRun           *CompanyEnrichResponseDryRun `json:"dry_run,omitempty"`
 	Matched          *bool                        `json:"matched,omitempty"`
 	MaxCredits       *int64                       `json:"max_credits,omitempty"`
+
+	// Results The result of each item, in the order of the items.
+	Results *[]CompanyEnrichResult `json:"results,omitempty"`
 }
 
 // CompanyEnrichResponseDryRun defines model for CompanyEnrichResponse.DryRun.
 type CompanyEnrichResponseDryRun bool
+
+// CompanyEnrichResult The response to an item, or `detail`.
+type CompanyEnrichResult struct {
+	// Candidates The companies that may be meant, best first, if none is clearly meant.
+	Candidates *[]CompanyCandidate `json:"candidates,omitempty"`
+	Company    *Company            `json:"company,omitempty"`
+
+	// Detail Why the item is not valid, and how to fix it.
+	Detail  *string `json:"detail,omitempty"`
+	Matched *bool   `json:"matched,omitempty"`
+
+	// MissReason Why nothing matches, as in `X-Miss-Reason`.
+	MissReason *string `json:"miss_reason,omitempty"`
+
+	// Reference That of the item; absent if it has none.
+	Reference *string `json:"reference,omitempty"`
+}
 
 // CompanyRef defines model for CompanyRef.
 type CompanyRef struct {
@@ -1093,6 +1190,15 @@ type EnrichedNetwork struct {
 	UpdatedAt *Timestamp `json:"updated_at,omitempty"`
 }
 
+// EnrichedPerson One key per matched webset; `{}` if there is no match.
+type EnrichedPerson struct {
+	// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
+	Codehost *EnrichedCodehost `json:"codehost,omitempty"`
+
+	// Network A professional-network person, in the shapes of the search result.
+	Network *EnrichedNetwork `json:"network,omitempty"`
+}
+
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
 	// CreatedAt A day; missing parts of a partial date are set to 01.
@@ -1300,6 +1406,11 @@ type NetworkPersonRequest struct {
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64             `json:"max_credits,omitempty"`
 	MustHave   *[]NetworkMustHave `json:"must_have,omitempty"`
@@ -1371,7 +1482,25 @@ type PersonDiscoverResponse struct {
 // PersonDiscoverResponseDryRun defines model for PersonDiscoverResponse.DryRun.
 type PersonDiscoverResponseDryRun bool
 
-// PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
+// PersonEnrichItem At least one of `codehost`, `network_username` and `email`.
+type PersonEnrichItem struct {
+	// Codehost Code-hosting username (or profile URL).
+	Codehost *string `json:"codehost,omitempty"`
+
+	// Email Matched against all email addresses of the records of the requested websets. A no-reply address of the
+	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+	// account.
+	Email *string `json:"email,omitempty"`
+
+	// NetworkUsername Professional-network profile slug (or profile URL).
+	NetworkUsername *string `json:"network_username,omitempty"`
+
+	// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+	Reference *Reference    `json:"reference,omitempty"`
+	Websets   *[]WebsetName `json:"websets,omitempty"`
+}
+
+// PersonEnrichRequest At least one of `codehost`, `network_username` and `email`; or `items` without them and `websets`.
 type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost *string `json:"codehost,omitempty"`
@@ -1384,6 +1513,14 @@ type PersonEnrichRequest struct {
 	// account.
 	Email *string `json:"email,omitempty"`
 
+	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+	// everything in it. Only fields of this document can be selected. The price stays the same.
+	Fields *RecordFields `json:"fields,omitempty"`
+
+	// Items People to find in one call, each like a call of its own.
+	Items *[]jsontext.Value `json:"items,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
@@ -1392,20 +1529,17 @@ type PersonEnrichRequest struct {
 	Websets         *[]WebsetName `json:"websets,omitempty"`
 }
 
-// PersonEnrichResponse The websets that matched and the person; with `dry_run`, a `DryRun`.
+// PersonEnrichResponse The websets that matched and the person; with `items`, the results; with `dry_run`, a `DryRun`.
 type PersonEnrichResponse struct {
 	CreditsRemaining *int64                      `json:"credits_remaining,omitempty"`
 	DryRun           *PersonEnrichResponseDryRun `json:"dry_run,omitempty"`
 	MaxCredits       *int64                      `json:"max_credits,omitempty"`
 
 	// Person One key per matched webset; `{}` if there is no match.
-	Person *struct {
-		// Codehost A code-hosting person; the account details are in `codehost` and repeated at this level.
-		Codehost *EnrichedCodehost `json:"codehost,omitempty"`
+	Person *EnrichedPerson `json:"person,omitempty"`
 
-		// Network A professional-network person, in the shapes of the search result.
-		Network *EnrichedNetwork `json:"network,omitempty"`
-	} `json:"person,omitempty"`
+	// Results The result of each item, in the order of the items.
+	Results *[]PersonEnrichResult `json:"results,omitempty"`
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched *[]WebsetName `json:"websets_matched,omitempty"`
@@ -1413,6 +1547,24 @@ type PersonEnrichResponse struct {
 
 // PersonEnrichResponseDryRun defines model for PersonEnrichResponse.DryRun.
 type PersonEnrichResponseDryRun bool
+
+// PersonEnrichResult The response to an item, or `detail`.
+type PersonEnrichResult struct {
+	// Detail Why the item is not valid, and how to fix it.
+	Detail *string `json:"detail,omitempty"`
+
+	// MissReason Why nothing matches, as in `X-Miss-Reason`.
+	MissReason *string `json:"miss_reason,omitempty"`
+
+	// Person One key per matched webset; `{}` if there is no match.
+	Person *EnrichedPerson `json:"person,omitempty"`
+
+	// Reference That of the item; absent if it has none.
+	Reference *string `json:"reference,omitempty"`
+
+	// WebsetsMatched The websets that matched and returned data; empty if none.
+	WebsetsMatched *[]WebsetName `json:"websets_matched,omitempty"`
+}
 
 // ProfileCertification defines model for ProfileCertification.
 type ProfileCertification struct {
@@ -1465,6 +1617,14 @@ type ProfileExperience struct {
 	StartDate *Day    `json:"start_date,omitempty"`
 	Title     *string `json:"title,omitempty"`
 }
+
+// RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+// everything in it. Only fields of this document can be selected. The price stays the same.
+type RecordFields = []string
+
+// Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
+type Reference = string
 
 // Repo defines model for Repo.
 type Repo struct {
@@ -1692,6 +1852,9 @@ type WebsetName string
 // DryRunQuery defines model for DryRunQuery.
 type DryRunQuery = bool
 
+// FieldsQuery defines model for FieldsQuery.
+type FieldsQuery = []string
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
@@ -1814,6 +1977,9 @@ type GetCodehostPersonParams struct {
 	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
+	// Fields The fields of the record to return, comma separated; all if absent.
+	Fields *FieldsQuery `form:"fields,omitempty" json:"fields,omitempty"`
+
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
 
@@ -1846,6 +2012,9 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// Fields The fields of the record to return, comma separated; all if absent.
+	Fields *FieldsQuery `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
 	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
@@ -2606,6 +2775,19 @@ func (siw *ServerInterfaceWrapper) GetCodehostPerson(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "fields", r.URL.Query(), &params.Fields, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fields"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fields", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "max_credits" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_credits", r.URL.Query(), &params.MaxCredits, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
@@ -2728,6 +2910,19 @@ func (siw *ServerInterfaceWrapper) GetNetworkPerson(w http.ResponseWriter, r *ht
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "must_have"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "must_have", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "fields", r.URL.Query(), &params.Fields, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fields"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fields", Err: err})
 		}
 		return
 	}
@@ -3138,6 +3333,7 @@ type EnrichCompany200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -3163,6 +3359,9 @@ func (response EnrichCompany200JSONResponse) VisitEnrichCompanyResponse(w http.R
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -3975,7 +4174,9 @@ type DiscoverPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XDegraded           *string
+	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -4003,8 +4204,14 @@ func (response DiscoverPerson200JSONResponse) VisitDiscoverPersonResponse(w http
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XDegraded != nil {
 		w.Header().Set("X-Degraded", fmt.Sprint(*response.Headers.XDegraded))
+	}
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
@@ -4226,6 +4433,7 @@ type EnrichPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -4251,6 +4459,9 @@ func (response EnrichPerson200JSONResponse) VisitEnrichPersonResponse(w http.Res
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -4434,6 +4645,7 @@ type SearchPeople200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XQuotaLimit         int64
 	XQuotaRemaining     int64
 	XQuotaUsed          int64
@@ -4461,6 +4673,9 @@ func (response SearchPeople200JSONResponse) VisitSearchPeopleResponse(w http.Res
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	w.Header().Set("X-Quota-Limit", fmt.Sprint(response.Headers.XQuotaLimit))
 	w.Header().Set("X-Quota-Remaining", fmt.Sprint(response.Headers.XQuotaRemaining))
 	w.Header().Set("X-Quota-Used", fmt.Sprint(response.Headers.XQuotaUsed))
@@ -5100,6 +5315,7 @@ type GetCodehostPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5122,6 +5338,9 @@ func (response GetCodehostPerson200JSONResponse) VisitGetCodehostPersonResponse(
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -5265,6 +5484,7 @@ type PostCodehostPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5290,6 +5510,9 @@ func (response PostCodehostPerson200JSONResponse) VisitPostCodehostPersonRespons
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -5491,6 +5714,7 @@ type GetNetworkPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5513,6 +5737,9 @@ func (response GetNetworkPerson200JSONResponse) VisitGetNetworkPersonResponse(w 
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}
@@ -5656,6 +5883,7 @@ type PostNetworkPerson200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
 	XCreditsCharged     int64
+	XDataAsOf           *string
 	XMissReason         *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
@@ -5681,6 +5909,9 @@ func (response PostNetworkPerson200JSONResponse) VisitPostNetworkPersonResponse(
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	if response.Headers.XMissReason != nil {
 		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
 	}

@@ -46,7 +46,7 @@ type Call struct {
 	body    []byte // request body, if key is set
 	// outcome is set for a call that is in the ledger without a reservation: rejected or replayed.
 	outcome event.Outcome
-	// counted is 1 for a rejected call that counts as a monthly request.
+	// counted is the number of monthly requests of a rejected call.
 	counted int64
 
 	mu          sync.Mutex
@@ -206,7 +206,7 @@ func (c *Call) Estimate(ctx context.Context, units int64) (maxCredits int64, quo
 	return units * c.UnitPrice(), q, nil
 }
 
-// Reserve holds the price of a number of units, and a monthly request if the endpoint counts them.
+// Reserve holds the price of a number of units, and a monthly request for each if the endpoint counts them.
 // It must be called once per call, after the input is validated. It returns a [*LimitError],
 // [ErrUnavailable], or an error of the Idempotency-Key: [*Replay], [ErrRunning], [ErrOtherBody].
 func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
@@ -223,7 +223,7 @@ func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
 		Lease: c.meter.cfg.Lease,
 	}
 	if c.request.Counted {
-		claim.Requests = 1
+		claim.Requests = units
 	}
 	balance, err := c.meter.reserve(ctx, claim)
 	var exceeded *credits.Exceeded
@@ -303,6 +303,14 @@ func (c *Call) limitError(claim credits.Claim, e *credits.Exceeded) *LimitError 
 		end = c.began
 	}
 	next, wait := end.Format("2006-01-02"), end.Sub(c.began)
+	if left := claim.RequestLimit - e.Balance.Requests - e.Balance.HeldRequests; e.Requests && left > 0 {
+		return &LimitError{
+			Outcome: event.OutcomeRefusedRequests, RetryAfter: wait,
+			Detail: fmt.Sprintf("monthly request limit exceeded: %d of the %d requests a month that the plan allows "+
+				"are left, and this call counts %d: reduce %s to at most %d, upgrade the plan, or call again from %s",
+				left, claim.RequestLimit, claim.Requests, c.request.Sized, left, next),
+		}
+	}
 	if e.Requests {
 		return &LimitError{
 			Outcome: event.OutcomeRefusedRequests, RetryAfter: wait,

@@ -57,7 +57,7 @@ func TestSettle_PublishedChargesAreFinal(t *testing.T) {
 			units: 1, requests: 1, outcome: event.OutcomeFailed},
 		"counted, caller left before": {counted: true, end: end(http.StatusInternalServerError, metering.Nothing),
 			units: 1, requests: 1, outcome: event.OutcomeUnanswered},
-		"counted and refused": {counted: true, units: 2, requests: 1, outcome: event.OutcomeRefusedCredits,
+		"counted and refused": {counted: true, units: 2, requests: 2, outcome: event.OutcomeRefusedCredits,
 			end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
 				require.Nil(t, r)
 				require.NoError(t, c.End(t.Context(), http.StatusTooManyRequests, metering.Whole))
@@ -138,7 +138,7 @@ func TestEnd_ChargesSentUnits(t *testing.T) {
 		_, err = r.Commit(t.Context(), metering.Used{Units: c.units})
 		require.NoError(t, err)
 		require.NoError(t, call.End(t.Context(), http.StatusOK, c.sent))
-		requests, used = requests+1, used+c.want
+		requests, used = requests+c.units, used+c.want
 		b.balanced(t, requests, used)
 		require.Equal(t, c.outcome, b.ledger[id].Outcome)
 		require.Equal(t, c.want, b.ledger[id].Credits)
@@ -151,5 +151,5 @@ func TestEnd_ChargesSentUnits(t *testing.T) {
 	require.NoError(t, err)
 	lost.lose = "commit"
 	require.ErrorIs(t, call.End(t.Context(), http.StatusOK, 5), errLost)
-	b.balanced(t, requests+1, used)
+	b.balanced(t, requests+10, used)
 }

@@ -1,12 +1,9 @@
 package readstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
@@ -71,7 +68,7 @@ func (s *session) loadLinks(ctx context.Context, accounts ...account) error {
 		keys = append(keys, linkKeys(a.platform, a.username)...)
 		keys = append(keys, a.declaredKeys()...)
 	}
-	// If the account-links are cached, their targets are read in the same round trip.
+	// If the account-links are cached, their targets are read in the same round.
 	if err := s.ask(ctx, append(keys, s.linkedKeys(accounts)...)...); err != nil {
 		return err
 	}
@@ -184,28 +181,35 @@ func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]ta
 	return targets, nil
 }
 
-// askDiscovered reads the discovery results that name accounts.
+// askDiscovered reads the discovery results that name accounts, in one round.
 func (s *session) askDiscovered(ctx context.Context, accounts ...account) error {
-	var unknown []account
-	var hashes []uint64
-	for _, a := range accounts {
-		if _, known := s.discovered[a.key()]; !known && a.username != "" {
-			unknown = append(unknown, a)
-			hashes = append(hashes, readmodel.DiscoveryHash(a.platform.name, a.username))
-		}
-	}
-	lists, err := s.store.discovered.Get(ctx, hashes)
-	if err != nil {
+	var r round
+	apply := s.planDiscovered(&r, accounts...)
+	if err := s.fetch(ctx, &r); err != nil {
 		return err
 	}
-	for i, a := range unknown {
-		s.discovered[a.key()] = s.usable(lists[i])
-	}
+	apply()
 	return nil
 }
 
-// readAccounts looks up keys and the links of accounts, and reads the records that these lead to. In the same round
-// trip it prefetches what following the links is likely to need.
+// planDiscovered adds the discovery results that are not cached to a round. The caller calls apply after the round.
+func (s *session) planDiscovered(r *round, accounts ...account) (apply func()) {
+	var unknown []account
+	for _, a := range accounts {
+		if _, known := s.discovered[a.key()]; !known && a.username != "" {
+			unknown = append(unknown, a)
+			r.discovered.keys = append(r.discovered.keys, readmodel.DiscoveryHash(a.platform.name, a.username))
+		}
+	}
+	return func() {
+		for i, a := range unknown {
+			s.discovered[a.key()] = s.usable(r.discovered.values[i])
+		}
+	}
+}
+
+// readAccounts looks up keys and the links of accounts, and reads the records that these lead to. In the same round it
+// prefetches what following the links is likely to need.
 func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts ...account) error {
 	for _, a := range accounts {
 		keys = append(keys, linkKeys(a.platform, a.username)...)
@@ -229,11 +233,17 @@ func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts .
 			unlinked = append(unlinked, a)
 		}
 	}
-	g, working := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.ask(working, prefetch...) })
-	g.Go(func() error { return s.askDiscovered(working, unlinked...) })
-	err := s.read(working, targets)
-	return cmp.Or(g.Wait(), err)
+	var r round
+	applies := []func(){
+		s.planLookups(&r, prefetch...), s.planDiscovered(&r, unlinked...), s.planRecords(&r, targets),
+	}
+	if err := s.fetch(ctx, &r); err != nil {
+		return err
+	}
+	for _, apply := range applies {
+		apply()
+	}
+	return nil
 }
 
 // declaredLookups returns the lookups of the usernames that current and former owners of the account's username

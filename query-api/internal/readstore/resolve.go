@@ -63,7 +63,7 @@ func (r *resolver) missing() []resolution.Webset {
 func (r *resolver) combines() bool { return r.query.Requested[0] && r.query.Requested[1] }
 
 // readNamed reads the accounts named by the specific identifiers, and their links if needed. It looks up the email
-// address in the same round trip.
+// address in the same round.
 func (r *resolver) readNamed(ctx context.Context) error {
 	s := r.session
 	var keys []lookupKey

@@ -2,12 +2,9 @@ package readstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"muster/platform/batchload"
 	"muster/query-api/internal/resolution"
@@ -127,10 +124,11 @@ type lookupKey struct {
 	value string
 }
 
-// session is the state of one request. It caches what it reads, so that the steps can be written in their logical order
-// and prefetched in few round trips. It must be used by one goroutine at a time.
+// session is the state of one query. It caches what it reads, so that the steps can be written in their logical order
+// and prefetched in few rounds. It must be used by one goroutine at a time.
 type session struct {
 	store   *Store
+	fetch   func(context.Context, *round) error // makes the reads of a round
 	noReply noReply
 
 	lookups    map[uint64][]readmodel.LookupRow // by key hash
@@ -141,7 +139,7 @@ type session struct {
 
 func (s *Store) session() *session {
 	return &session{
-		store:   s,
+		store: s, fetch: s.fetch,
 		lookups: make(map[uint64][]readmodel.LookupRow), found: make(map[lookupKey][]readmodel.LookupRow),
 		people:     make(map[string]*person),
 		discovered: make(map[target][]resolution.Discovered),
@@ -156,39 +154,46 @@ func (s *session) lookup(ctx context.Context, k lookupKey) ([]readmodel.LookupRo
 	return s.found[k], nil
 }
 
-// ask reads the candidates of all keys that are not cached, in one round trip.
+// ask reads the candidates of all keys that are not cached, in one round.
 func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
+	var r round
+	apply := s.planLookups(&r, keys...)
+	if err := s.fetch(ctx, &r); err != nil {
+		return err
+	}
+	apply()
+	return nil
+}
+
+// planLookups adds the keys that are not cached to a round. The caller calls apply after the round.
+func (s *session) planLookups(r *round, keys ...lookupKey) (apply func()) {
 	if slices.Contains(keys, s.noReply.key()) {
 		keys = append(slices.Clip(keys), lookupKey{readmodel.LookupCodehostUsername, s.noReply.username})
 	}
 	unknown := make([]lookupKey, 0, len(keys))
-	var hashes []uint64
 	for _, k := range keys {
 		if _, known := s.found[k]; known || k.value == "" {
 			continue
 		}
 		unknown = append(unknown, k)
 		h := readmodel.KeyHash(k.kind, k.value)
-		if _, known := s.lookups[h]; !known && !slices.Contains(hashes, h) {
-			hashes = append(hashes, h)
+		if _, known := s.lookups[h]; !known && !slices.Contains(r.lookups.keys, h) {
+			r.lookups.keys = append(r.lookups.keys, h)
 		}
 	}
-	lists, err := s.store.lookups.Get(ctx, hashes)
-	if err != nil {
-		return err
+	return func() {
+		for i, h := range r.lookups.keys {
+			s.lookups[h] = r.lookups.values[i]
+		}
+		for _, k := range unknown {
+			// The rows are shared with other callers.
+			rows := slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)])
+			s.found[k] = slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) })
+		}
+		if k := s.noReply.key(); slices.Contains(unknown, k) {
+			s.found[k] = append(slices.Clip(s.found[k]), s.noReply.rows(s.found)...)
+		}
 	}
-	for i, h := range hashes {
-		s.lookups[h] = lists[i]
-	}
-	for _, k := range unknown {
-		// The rows are shared with other callers.
-		rows := slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)])
-		s.found[k] = slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) })
-	}
-	if k := s.noReply.key(); slices.Contains(unknown, k) {
-		s.found[k] = append(slices.Clip(s.found[k]), s.noReply.rows(s.found)...)
-	}
-	return nil
 }
 
 func (k lookupKey) names(r readmodel.LookupRow) bool {
@@ -203,11 +208,20 @@ type target struct {
 
 func (t target) key() string { return t.platform + ":" + t.identity }
 
-// read reads the main rows that are not cached, in one round trip per table.
+// read reads the main rows that are not cached, in one round.
 func (s *session) read(ctx context.Context, targets []target) error {
-	var hashes []uint64
+	var r round
+	apply := s.planRecords(&r, targets)
+	if err := s.fetch(ctx, &r); err != nil {
+		return err
+	}
+	apply()
+	return nil
+}
+
+// planRecords adds the main rows that are not cached to a round. The caller calls apply after the round.
+func (s *session) planRecords(r *round, targets []target) (apply func()) {
 	var profiles []string
-	var users []int64
 	asked := make(map[string]bool, len(targets))
 	for _, t := range targets {
 		if _, known := s.people[t.key()]; known || asked[t.key()] {
@@ -215,80 +229,52 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		}
 		asked[t.key()] = true
 		if t.platform == identity.Network {
-			hashes, profiles = append(hashes, readmodel.ProfileHash(t.identity)), append(profiles, t.identity)
+			r.network.keys = append(r.network.keys, readmodel.ProfileHash(t.identity))
+			profiles = append(profiles, t.identity)
 			continue
 		}
 		if id, err := strconv.ParseInt(t.identity, 10, 64); err == nil {
-			users = append(users, id)
+			r.codehost.keys = append(r.codehost.keys, id)
 		} else {
 			s.people[t.key()] = nil
 		}
 	}
-	if len(hashes)+len(users) == 0 {
-		return nil
+	r.seen.keys = append(r.seen.keys, r.network.keys...)
+	for _, id := range r.codehost.keys {
+		r.seen.keys = append(r.seen.keys, uint64(id)) //nolint:gosec // same conversion as in seen_versions
 	}
-	var networkRows [][]*readmodel.NetworkPersonRow
-	var codehostRows []*readmodel.AnswerRow
-	var seen [][]readmodel.VersionBumpRow
-	g, working := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		networkRows, err = s.store.network.Get(working, hashes)
-		return err
-	})
-	g.Go(func() (err error) {
-		codehostRows, err = s.store.codehost.Get(working, users)
-		return err
-	})
-	keys := slices.Clone(hashes)
-	for _, id := range users {
-		keys = append(keys, uint64(id)) //nolint:gosec // same conversion as in seen_versions
-	}
-	g.Go(func() (err error) {
-		seen, err = s.store.seen.Get(working, keys)
-		return err
-	})
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	for i, id := range profiles {
-		t := target{identity.Network, id}
-		s.people[t.key()] = nil
-		for _, r := range networkRows[i] {
-			if r.ProfileID == id && !r.Deleted && !s.store.isNetworkErased(r) {
-				row := *r
-				row.Version = readmodel.NewestVersion(
-					record.KindNetworkPerson, id, row.Version, row.ContentHash, seen[i],
-				)
-				s.people[t.key()] = &person{network: &row}
-			}
+	return func() {
+		for i, id := range profiles {
+			s.addNetwork(id, r.network.values[i], r.seen.values[i])
+		}
+		for i, id := range r.codehost.keys {
+			s.addCodehost(id, r.codehost.values[i], r.seen.values[len(profiles)+i])
 		}
 	}
-	for i, id := range users {
-		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
-		s.people[t.key()] = nil
-		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.isCodehostErased(r) {
-			row := *r.WithoutAddresses(s.store.suppressed.Author)
-			row.Version = readmodel.NewestVersion(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
-				seen[len(hashes)+i])
-			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
-		}
-	}
-	return nil
 }
 
-// runBoth runs the wanted functions, concurrently if both are wanted.
-func runBoth(wantA bool, a func() error, wantB bool, b func() error) error {
-	switch {
-	case wantA && wantB:
-		var g errgroup.Group
-		g.Go(a)
-		return errors.Join(b(), g.Wait())
-	case wantA:
-		return a()
-	case wantB:
-		return b()
+// addNetwork caches the record of a profile.
+func (s *session) addNetwork(id string, rows []*readmodel.NetworkPersonRow, seen []readmodel.VersionBumpRow) {
+	t := target{identity.Network, id}
+	s.people[t.key()] = nil
+	for _, r := range rows {
+		if r.ProfileID == id && !r.Deleted && !s.store.isNetworkErased(r) {
+			row := *r
+			row.Version = readmodel.NewestVersion(record.KindNetworkPerson, id, row.Version, row.ContentHash, seen)
+			s.people[t.key()] = &person{network: &row}
+		}
 	}
-	return nil
+}
+
+// addCodehost caches the record of an account.
+func (s *session) addCodehost(id int64, r *readmodel.AnswerRow, seen []readmodel.VersionBumpRow) {
+	t := target{identity.Codehost, strconv.FormatInt(id, 10)}
+	s.people[t.key()] = nil
+	if r != nil && !r.Deleted && !r.IsOrganization() && !s.store.isCodehostErased(r) {
+		row := *r.WithoutAddresses(s.store.suppressed.Author)
+		row.Version = readmodel.NewestVersion(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash, seen)
+		s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
+	}
 }
 
 // candidates returns the records named by rows of lookups.

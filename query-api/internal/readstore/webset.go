@@ -38,9 +38,41 @@ type MustHave struct {
 	Commits bool
 }
 
+// Query asks for one record: [PersonQuery], [CompanyQuery], [NetworkQuery] or [CodehostQuery].
+type Query interface {
+	answer(ctx context.Context, w *session) (Record, error)
+}
+
+// Record answers a query.
+func (s *Store) Record(ctx context.Context, q Query) (Record, error) {
+	return q.answer(ctx, s.session())
+}
+
+// Records answers queries in order, all in one go: each of their steps is one round of reads for all of them. each is
+// called with each record, which it may change; its error ends the call.
+func (s *Store) Records(ctx context.Context, queries []Query, each func(*Record) error) ([]Record, error) {
+	out := make([]Record, len(queries))
+	err := s.inStep(ctx, len(queries), func(w *session, i int) (err error) {
+		if out[i], err = queries[i].answer(ctx, w); err != nil {
+			return err
+		}
+		return each(&out[i])
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Record is a rendered record and the identities of its data.
 type Record struct {
-	Body []byte // a JSON object
+	// Body is a JSON object. That of a person enrichment has a member for each of Groups; that of a company enrichment
+	// without a match is nil.
+	Body []byte
+	// Groups are the groups of fields in Body: websets, add-ons, or "company".
+	Groups []string
+	// Candidates are the companies that a query without a match may mean, best first.
+	Candidates []Candidate
 	// Unmet reports that there is a record, which does not meet MustHave; then it is rendered as a miss.
 	Unmet bool
 	// Identities are the records that it was rendered from, as "<kind> <identity>".
@@ -49,8 +81,11 @@ type Record struct {
 	Identifiers []string
 }
 
-func newRecord(body []byte, from ...*person) Record {
-	return Record{Body: body, Identities: identities(from...), Identifiers: identifiers(from...)}
+// Found reports whether there is a record.
+func (r Record) Found() bool { return len(r.Identities) > 0 }
+
+func newRecord(body []byte, groups []string, from ...*person) Record {
+	return Record{Body: body, Groups: groups, Identities: identities(from...), Identifiers: identifiers(from...)}
 }
 
 // identities returns the identities of the non-nil records.
@@ -101,11 +136,10 @@ func appendIdentifiers(out []string, platform, id, username string, emails []str
 // empty is the record of a miss.
 const empty = "{}"
 
-// NetworkPerson renders a record of the network webset (MAPPING.md, section 6), or "{}" if there is none or it does not
-// meet MustHave.
-func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, error) {
+// answer renders a record of the network webset (MAPPING.md, section 6), or "{}" if there is none or it does not meet
+// MustHave.
+func (q NetworkQuery) answer(ctx context.Context, w *session) (Record, error) {
 	miss := Record{Body: []byte(empty)}
-	w := s.session()
 	if err := w.readHolders(ctx, networkPlatform(), q.Username, q.Codehost); err != nil {
 		return miss, err
 	}
@@ -125,18 +159,24 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (Record, erro
 		miss.Unmet = true
 		return miss, nil
 	}
+	groups := []string{identity.Network}
+	if q.Codehost {
+		groups = append(groups, readmodel.FieldCodehost)
+	}
+	if q.Email {
+		groups = append(groups, "personal_email")
+	}
 	if !q.Codehost || other.person == nil {
-		return newRecord(appendNetworkPerson(nil, owner.network, q.Email, nil, nil), owner, nil), nil
+		return newRecord(appendNetworkPerson(nil, owner.network, q.Email, nil, nil), groups, owner, nil), nil
 	}
 	body := appendNetworkPerson(nil, owner.network, q.Email, other.person.codehost, other.by)
-	return newRecord(body, owner, other.person), nil
+	return newRecord(body, groups, owner, other.person), nil
 }
 
-// CodehostPerson renders a record of the codehost webset (MAPPING.md, section 7), or "{}" if there is none or it does
-// not meet MustHave.
-func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, error) {
+// answer renders a record of the codehost webset (MAPPING.md, section 7), or "{}" if there is none or it does not meet
+// MustHave.
+func (q CodehostQuery) answer(ctx context.Context, w *session) (Record, error) {
 	miss := Record{Body: []byte(empty)}
-	w := s.session()
 	owner, err := w.codehostHolder(ctx, q)
 	if err != nil || owner == nil {
 		return miss, err
@@ -155,7 +195,12 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (Record, er
 		miss.Unmet = true
 		return miss, nil
 	}
-	return newRecord(appendCodehostPerson(nil, row, other.network(), q.Network, other.by), owner, other.person), nil
+	groups := []string{identity.Codehost}
+	if q.Network {
+		groups = append(groups, readmodel.FieldNetwork)
+	}
+	body := appendCodehostPerson(nil, row, other.network(), q.Network, other.by)
+	return newRecord(body, groups, owner, other.person), nil
 }
 
 // readHolders reads the records that may have a username, and with links also the targets of its links.

@@ -26,6 +26,7 @@ type chargedWriter struct {
 	recorder *recorder // below the compression
 	grace    time.Duration
 	rate     int64 // bytes per second
+	now      func() time.Time
 	began    time.Time
 	status   int
 	kept     []byte
@@ -38,6 +39,9 @@ type chargedWriter struct {
 func (w *chargedWriter) WriteHeader(status int) {
 	if w.status == 0 && status == http.StatusOK && w.op.price != nil {
 		h := w.Header()
+		if x := exchangeOf(w.ctx); !x.asOf.IsZero() && h.Get(dataAsOfHeader) == "" {
+			h[dataAsOfHeader] = []string{dataAsOf(x.asOf, w.now())}
+		}
 		quota, ok := w.call.Quota()
 		h[creditsChargedHeader] = []string{strconv.FormatInt(quota.Charged, 10)}
 		if reason := exchangeOf(w.ctx).missReason; reason != "" {
@@ -54,6 +58,13 @@ func (w *chargedWriter) WriteHeader(status int) {
 		w.length, _ = strconv.Atoi(w.Header().Get("Content-Length"))
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// dataAsOf returns the value of X-Data-As-Of: the time, and how many seconds ago it was.
+func dataAsOf(asOf, now time.Time) string {
+	b := asOf.UTC().AppendFormat(make([]byte, 0, 40), time.RFC3339)
+	lag := max(0, now.Sub(asOf.Truncate(time.Second))/time.Second)
+	return string(strconv.AppendInt(append(b, "; lag="...), int64(lag), 10))
 }
 
 // Write writes the header with status 200 if none was written, then b.
@@ -128,7 +139,9 @@ const maxStoredBytes = 16 << 20
 func storable(status int) bool { return status < http.StatusBadRequest }
 
 // storedHeaderNames returns the names of response headers that are stored with a response.
-func storedHeaderNames() []string { return []string{"X-Degraded", missReasonHeader, "Age"} }
+func storedHeaderNames() []string {
+	return []string{"X-Degraded", missReasonHeader, dataAsOfHeader, "Age"}
+}
 
 // storedHeaders returns the headers to store, nil if none is set.
 func storedHeaders(h http.Header) map[string]string {
@@ -216,6 +229,7 @@ func isTrue[B ~bool](flag *B) bool { return flag != nil && bool(*flag) }
 const (
 	creditsChargedHeader = "X-Credits-Charged"
 	missReasonHeader     = "X-Miss-Reason"
+	dataAsOfHeader       = "X-Data-As-Of"
 	rateLimitHeader      = "X-Ratelimit-Limit"
 	rateRemainingHeader  = "X-Ratelimit-Remaining"
 	rateResetHeader      = "X-Ratelimit-Reset"

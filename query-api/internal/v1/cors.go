@@ -51,8 +51,8 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 		AllowedMethods: []string{http.MethodGet, http.MethodPost},
 		AllowedHeaders: []string{"Authorization", "Content-Type", "Idempotency-Key"},
 		ExposedHeaders: []string{
-			"Age", "Idempotent-Replayed", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Credits-Charged", "X-Degraded", "X-Miss-Reason",
-			"X-Quota-Limit",
+			"Age", "Idempotent-Replayed", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Credits-Charged",
+			"X-Data-As-Of", "X-Degraded", "X-Miss-Reason", "X-Quota-Limit",
 			"X-Quota-Remaining", "X-Quota-Used", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
 			"X-Request-Id", "WWW-Authenticate",
 		},

@@ -78,6 +78,12 @@ func (s *Server) DiscoverPerson(
 	if found.Found() {
 		used.Units, used.Groups = 1, []string{"discovery"}
 	}
+	if !found.Found() && found.Complete() {
+		exchangeOf(ctx).missReason = reasonNotFound
+		if found.BelowConfidence {
+			exchangeOf(ctx).missReason = reasonBelowConfidence
+		}
+	}
 	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ type exchange struct {
 	sending   *chargedWriter // nil: the call is not metered
 	// missReason is the value of X-Miss-Reason; empty if the response has a record.
 	missReason string
+	// asOf is the time that X-Data-As-Of states; zero if it is unknown.
+	asOf time.Time
 	// starts are the body offsets of individually charged items; nil if the response has one price.
 	starts []int
 }
@@ -45,8 +47,11 @@ func (x *exchange) take(n int) error { return x.answer.take(x.principal.Organiza
 
 type exchangeKey struct{}
 
-// reasonNotFound is the value of X-Miss-Reason if no record matches.
-const reasonNotFound = "not_found"
+// Values of X-Miss-Reason: no record matches, or only some whose confidence is too low.
+const (
+	reasonNotFound        = "not_found"
+	reasonBelowConfidence = "below_confidence"
+)
 
 // exchangeOf returns the exchange of the request.
 func exchangeOf(ctx context.Context) *exchange {

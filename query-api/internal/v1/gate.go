@@ -26,6 +26,9 @@ func (s *Server) gate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
 		op := s.routes[mux.CurrentRoute(r)]
+		if op.data { // before anything is read
+			x.asOf, _ = s.asOf()
+		}
 		x.operation = op
 		unauthenticated := s.checkKey(r, op)
 		body, truncated, err := s.readBody(w, r, op, unauthenticated == nil)
@@ -68,7 +71,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 			ctx = metering.NewContext(ctx, x.call)
 			x.sending = &chargedWriter{
 				ResponseWriter: w, ctx: ctx, op: op, call: x.call, recorder: x.recorder,
-				grace: s.cfg.ReadGrace, rate: s.cfg.MinReadRate,
+				grace: s.cfg.ReadGrace, rate: s.cfg.MinReadRate, now: s.now,
 			}
 			w = x.sending
 		}

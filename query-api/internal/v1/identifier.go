@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	companies "muster/schemas/company"
 	"muster/schemas/identity"
 )
 
@@ -74,6 +75,55 @@ func email(name, input string) (string, error) {
 		return "", invalidf("%s %s", name, err.Error())
 	}
 	return key, nil
+}
+
+// domain parses a website or domain, and returns its registrable domain.
+func domain(name, input string) (string, error) {
+	if strings.TrimSpace(input) == "" {
+		return "", invalidf("%s is empty: give one such as acme.example, or omit it", name)
+	}
+	registrable, err := companies.RegistrableDomain(input)
+	if err != nil {
+		return "", invalidf("%s %s", name, err.Error())
+	}
+	return registrable, nil
+}
+
+// emailDomain returns the registrable domain of an email address.
+func emailDomain(name, input string) (string, error) {
+	key, err := email(name, input)
+	if err != nil {
+		return "", err
+	}
+	_, host, _ := strings.Cut(key, "@")
+	registrable, err := companies.RegistrableDomain(host)
+	if err != nil {
+		return "", invalidf("%s has a domain that %s", name, err.Error())
+	}
+	return registrable, nil
+}
+
+// companyName checks the name of a company.
+func companyName(name, input string) (string, error) {
+	text, err := shortText(name, input)
+	if err == nil && companies.NameKey(text) == "" {
+		err = invalidf("%s has neither letters nor digits", name)
+	}
+	return text, err
+}
+
+// shortText checks a text of at most maxExact bytes.
+func shortText(name, input string) (string, error) {
+	text := strings.TrimSpace(input)
+	switch {
+	case text == "":
+		return "", invalidf("%s is empty: give a text, or omit it", name)
+	case len(text) > maxExact:
+		return "", invalidf("%s is longer than %d bytes", name, maxExact)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "", invalidf("%s holds control characters: remove them", name)
+	}
+	return text, nil
 }
 
 // company and anyPlatform are special platform arguments of malformed: a company URL, and a profile URL of any

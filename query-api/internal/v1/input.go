@@ -49,7 +49,7 @@ func checkBody(body []byte, into any) ([]byte, error) {
 		return body, nil
 	}
 	if errors.As(err, &semantic) {
-		return nil, semanticProblem(semantic)
+		return nil, semanticProblem(semantic, "the request body")
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
@@ -77,7 +77,8 @@ func isTooDeep(err *jsontext.SyntacticError) bool {
 	return err.Err != nil && err.Err.Error() == "exceeded max depth"
 }
 
-func semanticProblem(err *json.SemanticError) *invalid {
+// semanticProblem returns the error of a value that has the wrong type or an unknown field. what names the value.
+func semanticProblem(err *json.SemanticError, what string) *invalid {
 	if errors.Is(err, json.ErrUnknownName) {
 		name := err.JSONPointer.LastToken()
 		if err.GoType == reflect.TypeFor[api.SearchRequest]() {
@@ -93,7 +94,7 @@ func semanticProblem(err *json.SemanticError) *invalid {
 	want := jsonType(err.GoType)
 	got := kindName(err.JSONKind)
 	if err.JSONPointer == "" {
-		return invalidf("the request body must be %s, not %s", want, got)
+		return invalidf("%s must be %s, not %s", what, want, got)
 	}
 	return invalidf("%s must be %s, not %s", pointerPath(err.JSONPointer), want, got)
 }

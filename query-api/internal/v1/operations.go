@@ -25,6 +25,8 @@ type operation struct {
 	sized   string
 	none    bool
 	quota   bool
+	// data responses have X-Data-As-Of.
+	data bool
 	// patient calls may take as long as discovery does, waiting calls as long as the client asks for.
 	patient, waiting bool
 	// body returns a pointer to decode the request body into; nil: no body.
@@ -49,18 +51,18 @@ func operations() []operation {
 		internal      = http.StatusInternalServerError
 	)
 	lists := []parameter{
-		{name: "addons"}, {name: "must_have"}, {name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
+		{name: "addons"}, {name: "must_have"}, {name: "fields"}, {name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
 	}
 	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{
 		{
-			id: "enrichPerson", method: http.MethodPost, path: "/v1/person/enrich", scope: event.ScopeEnrich,
+			id: "enrichPerson", data: true, method: http.MethodPost, path: "/v1/person/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.PersonEnrichRequest) },
-			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true,
+			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true, sized: "items",
 		},
 		{
-			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
+			id: "searchPeople", data: true, method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 			body:  func() any { return new(api.SearchRequest) },
 			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,
@@ -71,13 +73,13 @@ func operations() []operation {
 			body: func() any { return new(api.SearchRequest) },
 		},
 		{
-			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
+			id: "enrichCompany", data: true, method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.CompanyEnrichRequest) },
-			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true,
+			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true, sized: "items",
 		},
 		{
-			id: "discoverPerson", method: http.MethodPost, path: "/v1/person/discover", scope: event.ScopeDiscover,
+			id: "discoverPerson", data: true, method: http.MethodPost, path: "/v1/person/discover", scope: event.ScopeDiscover,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, patient: true,
 			body:  func() any { return new(api.PersonDiscoverRequest) },
 			price: func(p event.Prices) int64 { return p.Discover },
@@ -93,20 +95,20 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 		{
-			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
+			id: "getNetworkPerson", data: true, method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			parameters: append([]parameter{
 				{name: "network", required: true, hint: "give a username or a profile URL"},
 			}, lists...), price: webset,
 		},
 		{
-			id: "postNetworkPerson", method: http.MethodPost, path: "/v1/webset/network/person",
+			id: "postNetworkPerson", data: true, method: http.MethodPost, path: "/v1/webset/network/person",
 			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			body: func() any { return new(api.NetworkPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
-			id: "getCodehostPerson", method: http.MethodGet, path: "/v1/webset/codehost/person",
+			id: "getCodehostPerson", data: true, method: http.MethodGet, path: "/v1/webset/codehost/person",
 			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			parameters: append([]parameter{
@@ -114,7 +116,7 @@ func operations() []operation {
 			}, lists...), price: webset,
 		},
 		{
-			id: "postCodehostPerson", method: http.MethodPost, path: "/v1/webset/codehost/person",
+			id: "postCodehostPerson", data: true, method: http.MethodPost, path: "/v1/webset/codehost/person",
 			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			body: func() any { return new(api.CodehostPersonRequest) }, price: webset, sized: "the list of identifiers",

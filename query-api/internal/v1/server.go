@@ -66,6 +66,8 @@ type Deps struct {
 	Finder    *discovery.Finder
 	Contexts  *contexts.CallTracker
 	Platforms *identity.Platforms
+	// AsOf returns the time as of which the read models have every published record; ok is false if it is unknown.
+	AsOf func() (asOf time.Time, ok bool)
 	// Description is the OpenAPI document as JSON.
 	Description []byte
 	Logger      *slog.Logger
@@ -84,7 +86,9 @@ type Server struct {
 	finder      *discovery.Finder
 	contexts    *contexts.CallTracker
 	platforms   *identity.Platforms
+	asOf        func() (time.Time, bool)
 	description []byte
+	fields      recordFields
 	logger      *slog.Logger
 	tracer      trace.Tracer
 	metrics     *metrics
@@ -104,10 +108,15 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	fields, err := newRecordFields(deps.Description)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
 		finder:   deps.Finder,
-		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
+		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
+		asOf:   deps.AsOf,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
 		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}
@@ -122,6 +131,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		if errors.As(err, &stored) {
 			// Twice the size: encrypted and decrypted.
 			if err = x.take(2 * len(stored.Answer.Body)); err == nil {
+				x.asOf = time.Time{} // the stored response has its own
 				replay(w, stored.Answer)
 				return
 			}

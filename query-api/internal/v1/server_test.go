@@ -57,6 +57,8 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 				idempotent = true
 			case "DryRunQuery":
 				names = append(names, "dry_run")
+			case "FieldsQuery":
+				names = append(names, "fields")
 			case "MaxCreditsQuery":
 				names = append(names, "max_credits")
 			default:

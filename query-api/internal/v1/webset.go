@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sync/errgroup"
 
 	"muster/platform/suggest"
 	"muster/query-api/internal/api"
@@ -35,42 +35,40 @@ const (
 type webset struct {
 	name   string // of the webset and of its identifier parameter
 	addons []string
-	fields []string
+	fields []string // that must_have accepts
+	record *fieldTree
 	// link is the must_have field that requires the account link.
 	link string
 	mask func(name string) (uint64, bool)
 	// needs maps a must_have field to the add-on that it requires.
 	needs map[string]string
-	find  func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error)
+	// query returns the query of an identifier.
+	query func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error)
 }
-
-// lookup reads one record. Lookups are prepared first, so that all identifiers of a list are validated before the first
-// record is read.
-type lookup func(ctx context.Context) (readstore.Record, error)
 
 func (s *Server) networkWebset() webset {
 	return webset{
-		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(),
+		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(), record: s.fields.network,
 		link: readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask,
 		needs: map[string]string{"personal_email": addonEmail},
-		find: func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error) {
+		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
 			username, err := s.person(identity.Network, identity.Network, id)
-			q := readstore.NetworkQuery{Username: username, Codehost: addons[addonCodehost], Email: addons[addonEmail],
-				MustHave: must}
-			return func(ctx context.Context) (readstore.Record, error) { return s.store.NetworkPerson(ctx, q) }, err
+			return readstore.NetworkQuery{
+				Username: username, Codehost: addons[addonCodehost], Email: addons[addonEmail], MustHave: must,
+			}, err
 		},
 	}
 }
 
 func (s *Server) codehostWebset() webset {
 	return webset{
-		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(),
+		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(), record: s.fields.codehost,
 		link: readmodel.FieldNetwork, mask: readmodel.CodehostFieldMask,
-		find: func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error) {
+		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
 			username, err := s.person(identity.Codehost, identity.Codehost, id)
 			q := readstore.CodehostQuery{Username: username, Network: addons[addonNetwork], MustHave: must}
 			q.UserID, q.HasID = numericID(id)
-			return func(ctx context.Context) (readstore.Record, error) { return s.store.CodehostPerson(ctx, q) }, err
+			return q, err
 		},
 	}
 }
@@ -88,7 +86,10 @@ func (s *Server) GetNetworkPerson(
 ) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
 	return s.respondOne(
-		ctx, s.networkWebset(), p.Network, options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+		ctx,
+		s.networkWebset(),
+		p.Network,
+		options{texts(p.Addons), texts(p.MustHave), texts(p.Fields), p.MaxCredits, isTrue(p.DryRun)},
 	)
 }
 
@@ -98,7 +99,10 @@ func (s *Server) PostNetworkPerson(
 ) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
 	return s.respondMany(
-		ctx, s.networkWebset(), b.Network, options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+		ctx,
+		s.networkWebset(),
+		b.Network,
+		options{texts(b.Addons), texts(b.MustHave), texts(b.Fields), b.MaxCredits, isTrue(b.DryRun)},
 	)
 }
 
@@ -111,7 +115,7 @@ func (s *Server) GetCodehostPerson(
 		ctx,
 		s.codehostWebset(),
 		p.Codehost,
-		options{texts(p.Addons), texts(p.MustHave), p.MaxCredits, isTrue(p.DryRun)},
+		options{texts(p.Addons), texts(p.MustHave), texts(p.Fields), p.MaxCredits, isTrue(p.DryRun)},
 	)
 }
 
@@ -124,7 +128,7 @@ func (s *Server) PostCodehostPerson(
 		ctx,
 		s.codehostWebset(),
 		b.Codehost,
-		options{texts(b.Addons), texts(b.MustHave), b.MaxCredits, isTrue(b.DryRun)},
+		options{texts(b.Addons), texts(b.MustHave), texts(b.Fields), b.MaxCredits, isTrue(b.DryRun)},
 	)
 }
 
@@ -170,7 +174,11 @@ func (s *Server) respondOne(ctx context.Context, w webset, id string, o options)
 	if err != nil {
 		return nil, err
 	}
-	find, err := w.find(id, chosen, must)
+	fields, err := w.selected(o.fields, chosen)
+	if err != nil {
+		return nil, err
+	}
+	query, err := w.query(id, chosen, must)
 	if err != nil {
 		return nil, err
 	}
@@ -180,23 +188,23 @@ func (s *Server) respondOne(ctx context.Context, w webset, id string, o options)
 	if o.dryRun {
 		return estimate(ctx, 1)
 	}
-	records, err := s.readAndCharge(ctx, w, []lookup{find}, []int{0}, chosen)
+	records, err := s.readAndCharge(ctx, []readstore.Query{query}, []int{0}, fields)
 	if err != nil {
 		return nil, err
 	}
 	switch r := records[0]; {
 	case r.Unmet:
 		exchangeOf(ctx).missReason = "must_have: " + strings.Join(o.mustHave, ", ")
-	case len(r.Identities) == 0:
+	case !r.Found():
 		exchangeOf(ctx).missReason = reasonNotFound
 	}
 	return answer(records[0].Body), nil
 }
 
 // readAndCharge reads records and charges those that are not empty. The result has, for each element of indexes, the
-// record of the lookup with that index.
+// record of the query with that index.
 func (s *Server) readAndCharge(
-	ctx context.Context, w webset, finds []lookup, indexes []int, addons map[string]bool,
+	ctx context.Context, queries []readstore.Query, indexes []int, fields fieldSet,
 ) ([]readstore.Record, error) {
 	res, err := metering.FromContext(ctx).Reserve(ctx, int64(len(indexes)))
 	if err != nil {
@@ -204,17 +212,10 @@ func (s *Server) readAndCharge(
 	}
 	defer res.Release()
 	x := exchangeOf(ctx)
-	found := make([]readstore.Record, len(finds))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, find := range finds {
-		g.Go(func() (err error) {
-			if found[i], err = find(gctx); err != nil {
-				return err
-			}
-			return x.take(len(found[i].Body))
-		})
-	}
-	if err := g.Wait(); err != nil {
+	found, err := s.store.Records(ctx, queries, func(r *readstore.Record) error {
+		return cmp.Or(fields.shape(r), x.take(len(r.Body)))
+	})
+	if err != nil {
 		return nil, err
 	}
 	records, size := make([]readstore.Record, len(indexes)), 0
@@ -227,20 +228,7 @@ func (s *Server) readAndCharge(
 			return nil, err
 		}
 	}
-	used := metering.Used{Groups: []string{w.name}}
-	for _, a := range w.addons {
-		if addons[a] {
-			used.Groups = append(used.Groups, a)
-		}
-	}
-	for _, r := range records {
-		if len(r.Identities) > 0 {
-			used.Units++
-			used.Identities = append(used.Identities, r.Identities...)
-			used.Identifiers = append(used.Identifiers, r.Identifiers...)
-		}
-	}
-	_, err = res.Commit(ctx, used)
+	_, err = res.Commit(ctx, usedOf(records))
 	return records, err
 }
 
@@ -257,21 +245,25 @@ func (s *Server) respondMany(ctx context.Context, w webset, ids api.Identifiers,
 	if err != nil {
 		return nil, err
 	}
-	finds, indexes, first := make([]lookup, 0, len(names)), make([]int, len(names)), make(map[string]int)
+	fields, err := w.selected(o.fields, chosen)
+	if err != nil {
+		return nil, err
+	}
+	queries, indexes, first := make([]readstore.Query, 0, len(names)), make([]int, len(names)), make(map[string]int)
 	for i, id := range names {
 		if index, ok := first[id]; ok {
 			indexes[i] = index
 			continue
 		}
-		find, err := w.find(id, chosen, must)
+		query, err := w.query(id, chosen, must)
 		if err != nil {
 			if bad, ok := errors.AsType[*invalid](err); ok {
 				return nil, invalidf("%s[%d]%s", w.name, i, strings.TrimPrefix(bad.detail, w.name))
 			}
 			return nil, err
 		}
-		first[id], indexes[i] = len(finds), len(finds)
-		finds = append(finds, find)
+		first[id], indexes[i] = len(queries), len(queries)
+		queries = append(queries, query)
 	}
 	if err := checkMaxCredits(ctx, int64(len(names)), o.maxCredits, ", or send fewer identifiers"); err != nil {
 		return nil, err
@@ -279,13 +271,13 @@ func (s *Server) respondMany(ctx context.Context, w webset, ids api.Identifiers,
 	if o.dryRun {
 		return estimate(ctx, int64(len(names)))
 	}
-	all, err := s.readAndCharge(ctx, w, finds, indexes, chosen)
+	all, err := s.readAndCharge(ctx, queries, indexes, fields)
 	if err != nil {
 		return nil, err
 	}
 	out := list{exchange: exchangeOf(ctx), head: []byte{'['}, tail: []byte{']'}}
 	for _, r := range all {
-		out.items, out.free = append(out.items, r.Body), append(out.free, len(r.Identities) == 0)
+		out.items, out.free = append(out.items, r.Body), append(out.free, !r.Found())
 	}
 	return out, nil
 }
@@ -345,7 +337,8 @@ func numberHint(name string, kind jsontext.Kind) string {
 // options are the options of a call.
 type options struct {
 	addons, mustHave []string
-	maxCredits       *int64 // nil: no limit
+	fields           []string // nil: all
+	maxCredits       *int64   // nil: no limit
 	dryRun           bool
 }
 
@@ -381,6 +374,17 @@ func (w webset) check(o options) (map[string]bool, readstore.MustHave, error) {
 		}
 	}
 	return chosen, must, nil
+}
+
+// selected parses the parameter fields. Fields of an add-on need the add-on.
+func (w webset) selected(fields []string, addons map[string]bool) (fieldSet, error) {
+	set, err := w.record.parseFields(fields)
+	for _, a := range w.addons {
+		if _, named := set[a]; named && !addons[a] {
+			return nil, invalidf("fields names %s, which needs the add-on of that name: add %s to addons", a, a)
+		}
+	}
+	return set, err
 }
 
 // unknownValue returns the error for an element of a list that is not an allowed value.
