@@ -15,6 +15,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/engine/enginetest"
@@ -169,6 +170,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 	})
 	examplePeople(f)
 	keptContext(t, f)
+	keptUsage(t, f)
 	startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
 		if strings.EqualFold(task.Input.Username, "slow") {
 			return nil
@@ -230,7 +232,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 				return
 			}
 			status(401, map[string]string{"Authorization": ""}, first.path, first.body)
-			forbidden := narrow[op.OperationID != "getUsage"]
+			forbidden := narrow[!strings.HasPrefix(op.OperationID, "getUsage")]
 			waitForStatus(t, 403, func() response {
 				return f.do(op.method, first.path, first.body,
 					map[string]string{"Authorization": "Bearer " + forbidden})
@@ -259,6 +261,19 @@ func keptContext(t *testing.T, f *fixture) {
 	}
 	require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext}))
 	require.NoError(t, readmodel.InsertContexts(t.Context(), f.conn, "kept", &rows))
+}
+
+// keptUsage inserts the event of the documented example.
+func keptUsage(t *testing.T, f *fixture) {
+	t.Helper()
+	const id = "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10"
+	at := time.Unix(uuid.MustParse(id).Time().UnixTime())
+	var rows readmodel.UsageBatch
+	rows.Add(&event.Usage{
+		RequestID: id, OrganizationID: f.organization.ID, KeyID: "k", At: at, Period: event.PeriodOf(at), Method: "POST",
+		Endpoint: enrichPath, Status: 200, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
+	}, readmodel.Position{Topic: event.TopicUsage})
+	require.NoError(t, readmodel.InsertUsage(t.Context(), f.conn, "kept", &rows))
 }
 
 // slowKey returns a key of an organization with one request per minute.

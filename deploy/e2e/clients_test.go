@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	"muster/query-api/client"
 )
 
@@ -70,7 +71,7 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	called := map[string]bool{}
 	api, err := client.New(p.BaseURL, p.APIKey, client.Options{HTTPClient: &http.Client{Transport: roundTripper(
 		func(r *http.Request) (*http.Response, error) {
-			path := regexp.MustCompile(`^/v1/context/.*`).ReplaceAllString(r.URL.Path, "/v1/context/{request_id}")
+			path := regexp.MustCompile(`^/v1/(context|usage)/.*`).ReplaceAllString(r.URL.Path, "/v1/$1/{request_id}")
 			called[strings.ToLower(r.Method)+" "+path] = true
 			return http.DefaultTransport.RoundTrip(r)
 		})}})
@@ -182,6 +183,14 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, usage.Value.Credits.Used)
 	require.NotEmpty(t, usage.Value.Endpoints)
+	var cost *client.Response[client.UsageEvent]
+	polltest.Until(t, time.Minute, func() bool { // the projector writes it
+		cost, err = api.GetUsageEvent(ctx, items.RequestID)
+		return err == nil
+	}, "the call is not in the ledger: %v", func() any { return err })
+	require.Equal(t, items.CreditsCharged, cost.Value.Credits)
+	require.Equal(t, client.UsageEventOutcomeCharged, cost.Value.Outcome)
+	require.Equal(t, int64(1), cost.Value.Requests)
 	description, err := api.GetOpenAPI(ctx)
 	require.NoError(t, err)
 	var described struct {

@@ -210,6 +210,12 @@ func (c *Client) GetUsage(ctx context.Context) (*Response[Usage], error) {
 	return call[Usage](ctx, c, newGet("/v1/usage", nil), false)
 }
 
+// GetUsageEvent returns the cost of a call, by the RequestID of its response, a few seconds after it
+// (GET /v1/usage/{request_id}).
+func (c *Client) GetUsageEvent(ctx context.Context, requestID string) (*Response[UsageEvent], error) {
+	return call[UsageEvent](ctx, c, newGet("/v1/usage/"+url.PathEscape(requestID), nil), false)
+}
+
 // GetOpenAPI returns the OpenAPI description of the API (GET /v1/openapi.json).
 func (c *Client) GetOpenAPI(ctx context.Context) (*Response[jsontext.Value], error) {
 	return call[jsontext.Value](ctx, c, newGet("/v1/openapi.json", nil), false)

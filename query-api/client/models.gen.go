@@ -130,6 +130,19 @@ const (
 	SocialPlatformNetwork   SocialPlatform = "network"
 )
 
+// Defines values for UsageEventOutcome.
+const (
+	UsageEventOutcomeCharged          UsageEventOutcome = "charged"
+	UsageEventOutcomeFailed           UsageEventOutcome = "failed"
+	UsageEventOutcomeFree             UsageEventOutcome = "free"
+	UsageEventOutcomeRefusedCredits   UsageEventOutcome = "refused_credits"
+	UsageEventOutcomeRefusedForbidden UsageEventOutcome = "refused_forbidden"
+	UsageEventOutcomeRefusedRate      UsageEventOutcome = "refused_rate"
+	UsageEventOutcomeRefusedRequests  UsageEventOutcome = "refused_requests"
+	UsageEventOutcomeReplayed         UsageEventOutcome = "replayed"
+	UsageEventOutcomeUnanswered       UsageEventOutcome = "unanswered"
+)
+
 // Defines values for WebsetName.
 const (
 	WebsetNameCodehost WebsetName = "codehost"
@@ -1463,6 +1476,44 @@ type UsageCount struct {
 	Remaining int64 `json:"remaining"`
 	Used      int64 `json:"used"`
 }
+
+// UsageEvent defines model for UsageEvent.
+type UsageEvent struct {
+	// At When the call began.
+	At time.Time `json:"at"`
+
+	// Credits Credits charged.
+	Credits int64 `json:"credits"`
+
+	// DurationMs Time to the response.
+	DurationMs float64 `json:"duration_ms"`
+
+	// Endpoint The path.
+	Endpoint string `json:"endpoint"`
+
+	// Key Public ID of the API key.
+	Key string `json:"key"`
+
+	// KeyName Absent if the key has no name.
+	KeyName string `json:"key_name,omitempty"`
+	Method  string `json:"method"`
+
+	// Outcome `replayed` is a response stored for an `Idempotency-Key`, `unanswered` one that was not sent, and `failed` a
+	// server error.
+	Outcome UsageEventOutcome `json:"outcome"`
+
+	// Plan The plan at that time.
+	Plan      string `json:"plan"`
+	RequestID string `json:"request_id"`
+
+	// Requests Requests counted towards the monthly limit.
+	Requests int64 `json:"requests"`
+	Status   int   `json:"status"`
+}
+
+// UsageEventOutcome `replayed` is a response stored for an `Idempotency-Key`, `unanswered` one that was not sent, and `failed` a
+// server error.
+type UsageEventOutcome string
 
 // UsageLine defines model for UsageLine.
 type UsageLine struct {

@@ -62,7 +62,27 @@ func InsertUsage(ctx context.Context, conn driver.Conn, token string, b *UsageBa
 const (
 	ParameterPeriod       = "period"
 	ParameterOrganization = "organization"
+	ParameterNextPeriod   = "next_period"
+	ParameterRequest      = "request" // a request ID
 )
+
+// UsageEventQuery returns the query for the event of a request in one of two periods, as [ScanUsageEvent] reads it.
+func UsageEventQuery() string {
+	return "SELECT key_id, at, period, method, endpoint, status, outcome, plan, requests, credits, duration_us FROM " +
+		UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} AND period IN ({" +
+		ParameterPeriod + ":String}, {" + ParameterNextPeriod + ":String}) AND request_id = {" + ParameterRequest + ":String} ORDER BY ver DESC LIMIT 1"
+}
+
+// ScanUsageEvent reads a row of UsageEventQuery.
+func ScanUsageEvent(rows driver.Rows) (event.Usage, error) {
+	var u event.Usage
+	var status uint16
+	var outcome string
+	err := rows.Scan(&u.KeyID, &u.At, &u.Period, &u.Method, &u.Endpoint, &status, &outcome, &u.Plan, &u.Requests,
+		&u.Credits, &u.DurationMicros)
+	u.Status, u.Outcome = int(status), event.Outcome(outcome)
+	return u, err
+}
 
 // UsageSum is a month's usage of one organization, key and endpoint.
 type UsageSum struct {
@@ -117,9 +137,6 @@ func UsageRowsQuery() string {
 	return "SELECT request_id, organization_id, outcome, requests, credits FROM " + UsageTable +
 		" FINAL WHERE period = {" + ParameterPeriod + ":String}"
 }
-
-// ParameterRequest is a request id.
-const ParameterRequest = "request"
 
 // UsageRequestQuery returns the query for how often the ledger has a call, as one row.
 func UsageRequestQuery() string {

@@ -273,6 +273,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage/{request_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The cost of one call
+         * @description The ledger's entry of a call of the organization, by the `X-Request-Id` of its response: when, by which key, and
+         *     what it cost. The ledger has calls that were charged, could have been charged or were refused, a few seconds
+         *     after their response. Free.
+         */
+        get: operations["getUsageEvent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -334,6 +356,45 @@ export interface components {
             requests: components["schemas"]["UsageCount"];
             credits: components["schemas"]["UsageCount"];
             endpoints: components["schemas"]["UsageLine"][];
+        };
+        UsageEvent: {
+            request_id: string;
+            /**
+             * Format: date-time
+             * @description When the call began.
+             */
+            at: string;
+            method: string;
+            /** @description The path. */
+            endpoint: string;
+            /** @description Public ID of the API key. */
+            key: string;
+            /** @description Absent if the key has no name. */
+            key_name?: string;
+            status: number;
+            /**
+             * @description `replayed` is a response stored for an `Idempotency-Key`, `unanswered` one that was not sent, and `failed` a
+             *     server error.
+             * @enum {string}
+             */
+            outcome: "charged" | "free" | "failed" | "replayed" | "unanswered" | "refused_forbidden" | "refused_rate" | "refused_requests" | "refused_credits";
+            /** @description The plan at that time. */
+            plan: string;
+            /**
+             * Format: int64
+             * @description Requests counted towards the monthly limit.
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Credits charged.
+             */
+            credits: number;
+            /**
+             * Format: double
+             * @description Time to the response.
+             */
+            duration_ms: number;
         };
         /** @description A calendar month in UTC. */
         UsagePeriod: {
@@ -1544,7 +1605,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The organization made no such call in the last 24 hours. */
+        /** @description No such call of the organization is known. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2563,6 +2624,46 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUsageEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The `X-Request-Id` of the response.
+                 * @example 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10
+                 */
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The call. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageEvent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];

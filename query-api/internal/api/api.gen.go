@@ -500,6 +500,45 @@ func (e SocialPlatform) Valid() bool {
 	}
 }
 
+// Defines values for UsageEventOutcome.
+const (
+	Charged          UsageEventOutcome = "charged"
+	Failed           UsageEventOutcome = "failed"
+	Free             UsageEventOutcome = "free"
+	RefusedCredits   UsageEventOutcome = "refused_credits"
+	RefusedForbidden UsageEventOutcome = "refused_forbidden"
+	RefusedRate      UsageEventOutcome = "refused_rate"
+	RefusedRequests  UsageEventOutcome = "refused_requests"
+	Replayed         UsageEventOutcome = "replayed"
+	Unanswered       UsageEventOutcome = "unanswered"
+)
+
+// Valid indicates whether the value is a known member of the UsageEventOutcome enum.
+func (e UsageEventOutcome) Valid() bool {
+	switch e {
+	case Charged:
+		return true
+	case Failed:
+		return true
+	case Free:
+		return true
+	case RefusedCredits:
+		return true
+	case RefusedForbidden:
+		return true
+	case RefusedRate:
+		return true
+	case RefusedRequests:
+		return true
+	case Replayed:
+		return true
+	case Unanswered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebsetName.
 const (
 	WebsetNameCodehost WebsetName = "codehost"
@@ -1822,6 +1861,44 @@ type UsageCount struct {
 	Used      int64 `json:"used"`
 }
 
+// UsageEvent defines model for UsageEvent.
+type UsageEvent struct {
+	// At When the call began.
+	At time.Time `json:"at"`
+
+	// Credits Credits charged.
+	Credits int64 `json:"credits"`
+
+	// DurationMs Time to the response.
+	DurationMs float64 `json:"duration_ms"`
+
+	// Endpoint The path.
+	Endpoint string `json:"endpoint"`
+
+	// Key Public ID of the API key.
+	Key string `json:"key"`
+
+	// KeyName Absent if the key has no name.
+	KeyName *string `json:"key_name,omitempty"`
+	Method  string  `json:"method"`
+
+	// Outcome `replayed` is a response stored for an `Idempotency-Key`, `unanswered` one that was not sent, and `failed` a
+	// server error.
+	Outcome UsageEventOutcome `json:"outcome"`
+
+	// Plan The plan at that time.
+	Plan      string `json:"plan"`
+	RequestId string `json:"request_id"`
+
+	// Requests Requests counted towards the monthly limit.
+	Requests int64 `json:"requests"`
+	Status   int   `json:"status"`
+}
+
+// UsageEventOutcome `replayed` is a response stored for an `Idempotency-Key`, `unanswered` one that was not sent, and `failed` a
+// server error.
+type UsageEventOutcome string
+
 // UsageLine defines model for UsageLine.
 type UsageLine struct {
 	// Calls Answered calls, and calls rejected for lack of credits that count as monthly requests.
@@ -2404,6 +2481,9 @@ type ServerInterface interface {
 	// GetUsage This month's requests and credits
 	// (GET /v1/usage)
 	GetUsage(w http.ResponseWriter, r *http.Request)
+	// GetUsageEvent The cost of one call
+	// (GET /v1/usage/{request_id})
+	GetUsageEvent(w http.ResponseWriter, r *http.Request, requestId string)
 	// GetCodehostPerson One code-hosting person
 	// (GET /v1/webset/codehost/person)
 	GetCodehostPerson(w http.ResponseWriter, r *http.Request, params GetCodehostPersonParams)
@@ -2718,6 +2798,32 @@ func (siw *ServerInterfaceWrapper) GetUsage(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetUsage(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetUsageEvent operation middleware
+func (siw *ServerInterfaceWrapper) GetUsageEvent(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "request_id" -------------
+	var requestId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "request_id", mux.Vars(r)["request_id"], &requestId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "request_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetUsageEvent(w, r, requestId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3135,6 +3241,8 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	r.HandleFunc(options.BaseURL+"/v1/person/search/explain", wrapper.ExplainSearch).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/usage", wrapper.GetUsage).Methods(http.MethodGet)
+
+	r.HandleFunc(options.BaseURL+"/v1/usage/{request_id}", wrapper.GetUsageEvent).Methods(http.MethodGet)
 
 	r.HandleFunc(options.BaseURL+"/v1/webset/codehost/person", wrapper.GetCodehostPerson).Methods(http.MethodGet)
 
@@ -5303,6 +5411,203 @@ func (response GetUsage503JSONResponse) VisitGetUsageResponse(w http.ResponseWri
 	return err
 }
 
+type GetUsageEventRequestObject struct {
+	RequestId string `json:"request_id"`
+}
+
+type GetUsageEventResponseObject interface {
+	VisitGetUsageEventResponse(w http.ResponseWriter) error
+}
+
+type GetUsageEvent200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetUsageEvent200JSONResponse struct {
+	Body    UsageEvent
+	Headers GetUsageEvent200ResponseHeaders
+}
+
+func (response GetUsageEvent200JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response GetUsageEvent400JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetUsageEvent401JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetUsageEvent403JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetUsageEvent404JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetUsageEvent413JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response GetUsageEvent429JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response GetUsageEvent500JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageEvent503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetUsageEvent503JSONResponse) VisitGetUsageEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetCodehostPersonRequestObject struct {
 	Params GetCodehostPersonParams
 }
@@ -6130,6 +6435,9 @@ type StrictServerInterface interface {
 	// GetUsage This month's requests and credits
 	// (GET /v1/usage)
 	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
+	// GetUsageEvent The cost of one call
+	// (GET /v1/usage/{request_id})
+	GetUsageEvent(ctx context.Context, request GetUsageEventRequestObject) (GetUsageEventResponseObject, error)
 	// GetCodehostPerson One code-hosting person
 	// (GET /v1/webset/codehost/person)
 	GetCodehostPerson(ctx context.Context, request GetCodehostPersonRequestObject) (GetCodehostPersonResponseObject, error)
@@ -6448,6 +6756,32 @@ func (sh *strictHandler) GetUsage(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetUsageResponseObject); ok {
 		if err := validResponse.VisitGetUsageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetUsageEvent operation middleware
+func (sh *strictHandler) GetUsageEvent(w http.ResponseWriter, r *http.Request, requestId string) {
+	var request GetUsageEventRequestObject
+
+	request.RequestId = requestId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetUsageEvent(ctx, request.(GetUsageEventRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetUsageEvent")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetUsageEventResponseObject); ok {
+		if err := validResponse.VisitGetUsageEventResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -96,6 +96,8 @@ type Store struct {
 
 	documents documentCache
 
+	queryTimeout time.Duration
+
 	hidden atomic.Pointer[[]uint64]
 
 	closers []func()
@@ -109,8 +111,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		documents: documentCache{max: cfg.ShownBytes},
-		conn:      deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
+		documents: documentCache{max: cfg.ShownBytes}, queryTimeout: cfg.QueryTimeout,
+		conn: deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
 	}
 	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
 

@@ -126,6 +126,10 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 		{
+			id: "getUsageEvent", method: http.MethodGet, path: "/v1/usage/{request_id}", scope: event.ScopeUsage,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+		},
+		{
 			id: "getOpenAPI", method: http.MethodGet, path: "/v1/openapi.json",
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},

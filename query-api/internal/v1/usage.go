@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"muster/query-api/internal/api"
 	"muster/schemas/event"
@@ -51,3 +53,41 @@ func (s *Server) GetUsage(ctx context.Context, _ api.GetUsageRequestObject) (api
 
 // VisitGetUsageResponse implements api.GetUsageResponseObject.
 func (a answer) VisitGetUsageResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// GetUsageEvent is GET /v1/usage/{request_id}.
+func (s *Server) GetUsageEvent(
+	ctx context.Context, request api.GetUsageEventRequestObject,
+) (api.GetUsageEventResponseObject, error) {
+	id, err := uuid.Parse(request.RequestId)
+	if err != nil || id.Version() != 7 {
+		return nil, invalidf("request_id is not a request ID: give the X-Request-Id of a response")
+	}
+	sec, nsec := id.Time().UnixTime()
+	u, err := s.store.Usage(ctx, exchangeOf(ctx).principal.Organization.ID, id.String(), time.Unix(sec, nsec))
+	if err != nil {
+		return nil, err
+	}
+	if u == nil {
+		return nil, &problem{
+			status: http.StatusNotFound,
+			detail: "no call of your organization with this request ID is in the ledger: it has calls that were " +
+				"charged, could have been charged or were refused, a few seconds after their response",
+		}
+	}
+	out := api.UsageEvent{
+		RequestId: u.RequestID, At: u.At, Method: u.Method, Endpoint: u.Endpoint, Key: u.KeyID, Status: u.Status,
+		Outcome: api.UsageEventOutcome(u.Outcome), Plan: u.Plan, Requests: u.Requests, Credits: u.Credits,
+		DurationMs: float64(u.DurationMicros) / 1000,
+	}
+	if k, ok := s.accounts.Key(u.KeyID); ok && k.Name != "" {
+		out.KeyName = &k.Name
+	}
+	body, err := json.Marshal(out, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode usage response: %w", err)
+	}
+	return answer(body), nil
+}
+
+// VisitGetUsageEventResponse implements api.GetUsageEventResponseObject.
+func (a answer) VisitGetUsageEventResponse(w http.ResponseWriter) error { return a.write(w) }
