@@ -134,7 +134,7 @@ func TestEnrichCompany_RejectsMalformedWebsitesAndNames(t *testing.T) {
 		`{"company_id":"x","location":"Lisbon"}`: "location is given without name",
 		`{"items":[{"name":"x"}],"name":"Acme"}`: "put it into the items",
 		`{"name":5}`:                             "name must be a string",
-		`{"nmae":"Acme"}`:                        `did you mean "name"?`,
+		`{"nam":"Acme"}`:                         `did you mean "name"?`,
 	} {
 		got := f.post(companyPath, request)
 		require.Equal(t, http.StatusUnprocessableEntity, got.status, request)

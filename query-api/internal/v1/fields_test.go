@@ -54,12 +54,12 @@ func FuzzFieldSet_SelectsWhatAFilterOfDecodedValuesSelects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, object, list string) {
 		var decoded map[string]any
 		if json.Unmarshal([]byte(object), &decoded) != nil || decoded == nil {
-			t.Skip()
+			return
 		}
 		paths := strings.Split(list, ",")
 		set, err := open.parseFields(paths)
 		if err != nil {
-			t.Skip()
+			return
 		}
 		split := make([][]string, len(paths))
 		for i, path := range paths {
