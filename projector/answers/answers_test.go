@@ -228,7 +228,7 @@ func TestAnswers_AddressesOfCommitsFindTheAccount(t *testing.T) {
 	require.Equal(t, []string{"ann@x.example"}, row.DerivedEmailKeys())
 	emails, _ := readmodel.CodehostFieldMask("emails")
 	require.NotZero(t, row.FieldMask()&emails)
-	shown := row.WithoutAddresses(func(key string) bool { return key == "ann@x.example" })
+	shown := row.WithoutSuppressed(func(key string) bool { return key == "ann@x.example" })
 	require.NotContains(t, projectortest.Account(*shown, readmodel.ShapeEnrich), "nn@")
 	require.Zero(t, shown.FieldMask()&emails)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"muster/schemas/derive"
+	"muster/schemas/identity"
 )
 
 // accountValues are the values of an account that are combined from its record, repositories and commits
@@ -32,15 +33,31 @@ func (a *accountValues) read(f *fields) {
 // DerivedEmailKeys returns the normalized author addresses of the account's own commits.
 func (r *AnswerRow) DerivedEmailKeys() []string { return r.values.addressKeys }
 
-// WithoutAddresses returns the row without commit addresses whose normalized form is suppressed.
-func (r *AnswerRow) WithoutAddresses(suppressed func(key string) bool) *AnswerRow {
-	if !slices.ContainsFunc(r.values.addressKeys, suppressed) {
+// WithoutSuppressed returns the row without the addresses, names and commits of authors whose normalized address is
+// suppressed. Builds remove them from the row, too, but a build that began before the erasure may finish after it.
+func (r *AnswerRow) WithoutSuppressed(suppressed func(key string) bool) *AnswerRow {
+	known := make(map[string]bool)
+	isSuppressed := func(key string) bool {
+		hit, asked := known[key]
+		if !asked {
+			hit = key != "" && suppressed(key)
+			known[key] = hit
+		}
+		return hit
+	}
+	entries, dropped := withoutCommits(r.entries, func(address string) bool {
+		key, err := identity.NormalizeEmail(address)
+		return err == nil && isSuppressed(key)
+	})
+	if dropped == 0 && !slices.ContainsFunc(r.values.addressKeys, isSuppressed) {
 		return r
 	}
 	row := *r
+	row.entries, row.Commits = entries, r.Commits-min(dropped, r.Commits)
+	row.values.authors = nil // They are not stored by address.
 	row.values.addressKeys, row.values.addresses = nil, nil
 	for i, k := range r.values.addressKeys {
-		if !suppressed(k) {
+		if !isSuppressed(k) {
 			row.values.addressKeys = append(row.values.addressKeys, k)
 			row.values.addresses = append(row.values.addresses, r.values.addresses[i])
 		}

@@ -267,7 +267,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
 		if r := codehostRows[i]; r != nil && !r.Deleted && !r.IsOrganization() && !s.store.isCodehostErased(r) {
-			row := *r.WithoutAddresses(s.store.suppressed.Author)
+			row := *s.store.withoutErasedAuthors(r)
 			row.Version = readmodel.NewestVersion(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash,
 				seen[len(hashes)+i])
 			s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
