@@ -3,6 +3,7 @@ package readmodel
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"muster/schemas/derive"
 	"muster/schemas/identity"
@@ -28,6 +29,31 @@ func (a *accountValues) read(f *fields) {
 	a.names.enrich, a.names.webset = f.served(), f.served()
 	a.emails.enrich, a.emails.webset = f.served(), f.served()
 	a.email = f.text()
+}
+
+// answerValuesQuery returns a query for values of accounts that are combined from their records, repositories and
+// commits: account, commits, languages and names (without those of linked records). It reads the fields in the order of
+// Builds.statement and Renderer.appendAccountLists.
+func answerValuesQuery(tables string) string {
+	// list declares a list whose length is in the field after another one, and the position of its last item.
+	list := func(name, after string) string {
+		length := "toUInt32OrZero(fields[" + after + " + 1])"
+		return "arraySlice(fields, " + after + " + 2, " + length + ") AS " + name + ",\n        " +
+			after + " + 1 + " + length + " AS " + name + "_end"
+	}
+	return `SELECT user_id AS account, toUInt64OrZero(fields[network_keys_end + 3]) AS commits, languages,
+        arraySlice(arrayDistinct(arrayConcat(own_names, if(toUInt64OrZero(fields[languages_end + 2]) > length(own_names), [], authors))), 1, ` +
+		strconv.Itoa(MaxEntries) + `) AS names
+    FROM (SELECT user_id,
+        splitByChar(char(0), content) AS fields,
+        ` + list("emails", "9") + `,
+        ` + list("network_keys", "emails_end + 1") + `,
+        ` + list("authors", "network_keys_end + 3") + `,
+        ` + list("address_keys", "authors_end") + `,
+        ` + list("addresses", "address_keys_end") + `,
+        ` + list("languages", "addresses_end + 1") + `,
+        ` + list("own_names", "languages_end + 2") + `
+    FROM ` + tables + "." + AnswersTable + " FINAL)"
 }
 
 // DerivedEmailKeys returns the normalized author addresses of the account's own commits.
