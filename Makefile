@@ -124,7 +124,7 @@ chaos: build ## fault injection: nothing is lost or duplicated (SEEDS=20; CHAOSF
 
 .PHONY: property
 property: ## compare answers with brute force after random histories, kills, replays and erasures (SEEDS=20; SEED=1)
-	MUSTER_E2E_SEED=$(SEED) MUSTER_PROPERTY_RUNS=$(SEEDS) $(GOTESTSUM) --format testname $(GOTESTSUM_FLAGS) -- -count=1 -timeout 2h -run TestAnswers_EqualBruteForceAfterRandomFaults ./deploy/e2e $(TESTFLAGS)
+	MUSTER_E2E_SEED=$(SEED) MUSTER_PROPERTY_SEED=$(SEED) MUSTER_PROPERTY_RUNS=$(SEEDS) $(GOTESTSUM) --format testname $(GOTESTSUM_FLAGS) -- -count=1 -timeout 2h -run TestAnswers_EqualBruteForce ./projector/answers ./deploy/e2e $(TESTFLAGS)
 
 .PHONY: chaos-clocks
 chaos-clocks: ## fault injection with wall clocks that jump every two seconds (a separate build: minutes the first time)

@@ -95,7 +95,7 @@ func newHistory(seed uint64) *history {
 			h.revise(account, record.KindCodehostRepo, fmt.Sprint(i+1), h.repo)
 		}
 		for i := range h.rng.IntN(6) {
-			h.revise(account, record.KindCodehostCommit, fmt.Sprintf("c%d", i+1), h.commit)
+			h.revise(account, record.KindCodehostCommit, fmt.Sprintf("c%d", i+1), h.commitBy(1+h.rng.IntN(8)))
 		}
 		for _, list := range []string{"repos", "commits"} {
 			if h.rng.IntN(3) == 0 {
@@ -142,15 +142,19 @@ func (h *history) repo(v version) map[string]any {
 	return out
 }
 
-func (h *history) commit(v version) map[string]any {
-	out := map[string]any{"message": v.mark(), "author_name": "N" + strconv.Itoa(h.rng.IntN(4))}
-	if h.rng.IntN(4) > 0 {
-		out["author_email"] = fmt.Sprintf("dev%d@x.example", 1+h.rng.IntN(6))
+// commitBy returns what draws versions of a commit. All have the author's address, because a commit's erasure removes
+// all versions.
+func (h *history) commitBy(author int) func(version) map[string]any {
+	return func(v version) map[string]any {
+		out := map[string]any{"message": v.mark(), "author_name": "N" + strconv.Itoa(h.rng.IntN(4))}
+		if author <= 6 {
+			out["author_email"] = fmt.Sprintf("dev%d@x.example", author)
+		}
+		if login := h.pick("", "", "Ann", "bob", "other"); login != "" {
+			out["author_login"] = login
+		}
+		return out
 	}
-	if login := h.pick("", "", "Ann", "bob", "other"); login != "" {
-		out["author_login"] = login
-	}
-	return out
 }
 
 func (h *history) list(v version) map[string]any {
