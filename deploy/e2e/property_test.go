@@ -31,8 +31,8 @@ import (
 )
 
 // TestAnswers_EqualBruteForceAfterRandomFaults ingests a random history in random order and pieces, while the engine
-// and `muster up` are killed, the topic of touches is recreated with another number of partitions, answers are replayed,
-// people are erased, and an erasure is withdrawn. Readers check meanwhile that no answer is half-built or shows another
+// and `muster up` are killed, the topic of touches is recreated with another number of partitions, answers are
+// replayed, people are erased, and an erasure is withdrawn. Readers check meanwhile that no answer is half-built or shows another
 // person's text. At the end every answer is what brute force makes of the records. MUSTER_E2E_SEED is the first seed,
 // MUSTER_PROPERTY_RUNS the number of seeds (make property).
 func TestAnswers_EqualBruteForceAfterRandomFaults(t *testing.T) {
@@ -105,7 +105,8 @@ func replayAnswers(t *testing.T, dataDir string) {
 		t.Errorf("replay answers: %v", err)
 		return
 	}
-	t.Logf("replay answers ended with status %d after %s: %s", r.status, time.Since(began).Round(time.Millisecond), r.errors)
+	t.Logf("replay answers ended with status %d after %s: %s", r.status, time.Since(began).Round(time.Millisecond),
+		r.errors)
 }
 
 // newPropertyBatches cuts events into batches of random sizes.
@@ -154,8 +155,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// batch brings in one batch: part of it by HTTP push or `muster ingest`, the rest straight to the topics. query is that of
-// pushes; with one, nothing is ingested by the command.
+// batch brings in one batch: part of it by HTTP push or `muster ingest`, the rest straight to the topics. query is that
+// of pushes; with one, nothing is ingested by the command.
 func (f *propertyFeeder) batch(ctx context.Context, dir string, events []propertyEvent, query string) error {
 	pushed := map[string]*bytes.Buffer{}
 	var direct []kafka.Message

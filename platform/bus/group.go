@@ -198,14 +198,13 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 	}
 }
 
-// watchPartitions returns, which ends the generation, when the number of partitions differs from the last known one, which
-// it updates. The first difference may be a change before or after the leader assigned the partitions of this generation;
-// then the group is joined once more. kafka-go's own watcher misses such a change, and rejoins in a busy loop while a
-// topic is missing.
+// watchPartitions returns, which ends the generation, when the number of partitions differs from the last known one,
+// which it updates. The known one is of before the group was joined: the leader may have assigned fewer partitions than
+// there are now. kafka-go's own watcher begins after the join, and rejoins in a busy loop while a topic is missing.
 func (g *group) watchPartitions(ctx context.Context, known *atomic.Int64) {
 	for {
-		meta, err := fetchTopics(ctx, g.cfg, g.topics) // after an error the heartbeat decides whether the broker is available
-		if err == nil {
+		meta, err := fetchTopics(ctx, g.cfg, g.topics)
+		if err == nil { // otherwise the heartbeat decides whether the broker is available
 			now := countPartitions(meta)
 			if before := known.Swap(now); now != before {
 				g.logger.LogAttrs(ctx, slog.LevelInfo, "kafka topics changed their partitions, rejoining group",

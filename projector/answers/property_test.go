@@ -32,10 +32,10 @@ import (
 	"muster/schemas/suppress"
 )
 
-// TestAnswers_EqualBruteForceAfterLateStatements draws histories of a few accounts, while statements fail, are answered
-// with an error though they succeed, or run after the builder that sent them has given up, as those of a killed process.
-// Meanwhile the projector restarts, the topic of touches is recreated, answers are replayed, and an author is erased.
-// Every row that a reader may see is of one build; at the end each equals what brute force makes of the newest records.
+// TestAnswers_EqualBruteForceAfterLateStatements projects random histories of a few accounts, while statements fail,
+// succeed with an error, or run after the builder that sent them has given up, as those of a killed process. Meanwhile
+// the projector restarts, the topic of touches is recreated, answers are replayed, and an author is erased. Every row
+// that a reader may see is of one build; at rest each equals what brute force makes of the newest records.
 // MUSTER_PROPERTY_SEED is the first seed, MUSTER_PROPERTY_RUNS the number of seeds.
 //
 // deploy/e2e has the same property of the whole platform, whose processes are killed.

@@ -42,8 +42,8 @@ func answerValuesQuery(tables string) string {
 			after + " + 1 + " + length + " AS " + name + "_end"
 	}
 	return `SELECT user_id AS account, toUInt64OrZero(fields[network_keys_end + 3]) AS commits, languages,
-        arraySlice(arrayDistinct(arrayConcat(own_names, if(toUInt64OrZero(fields[languages_end + 2]) > length(own_names), [], authors))), 1, ` +
-		strconv.Itoa(MaxEntries) + `) AS names
+        toUInt64OrZero(fields[languages_end + 2]) > length(own_names) AS is_cut,
+        arraySlice(arrayDistinct(arrayConcat(own_names, if(is_cut, [], authors))), 1, ` + strconv.Itoa(MaxEntries) + `) AS names
     FROM (SELECT user_id,
         splitByChar(char(0), content) AS fields,
         ` + list("emails", "9") + `,

@@ -12,7 +12,8 @@ func TestWithoutCommits_DropsEntriesByAuthorAddress(t *testing.T) {
 	const end = "\x1eO]\x1eO\"commits_count\":"
 	const alone = "\x1eO{\"sha\":\"a\"}" // no address
 	const kept = "\x1eD{\"sha\":\"b\"}\x1eK{\"sha\":\"b\",\"author_email\":\"b@x.example\"}"
-	const gone = "\x1eD{\"sha\":\"c\"}\x1eK{\"sha\":\"c\",\"author_email\":\"\\\"c\\\\\\\"@x.example\",\"author_login\":\"c\"}"
+	const gone = "\x1eD{\"sha\":\"c\"}" +
+		"\x1eK{\"sha\":\"c\",\"author_email\":\"\\\"c\\\\\\\"@x.example\",\"author_login\":\"c\"}"
 	const gone2 = "\x1eK{\"sha\":\"d\",\"author_email\":\"d@x.example\"}"
 	drop := func(address string) bool { return address == `"c\"@x.example` || address == "d@x.example" }
 	for name, c := range map[string]struct {
