@@ -445,7 +445,9 @@ func (h *history) run(t *testing.T) {
 			stop()
 			stop = start()
 		case "topic":
-			recreateTouches(t, k, 1+h.rng.IntN(8))
+			partitions := 1 + h.rng.IntN(8)
+			t.Logf("%d partitions", partitions)
+			recreateTouches(t, k, partitions)
 			h.lost = true
 		case "replay":
 			replaying.Go(func() {
@@ -491,6 +493,9 @@ func (h *history) compare(t *testing.T, k *projectortest.Harness, conn *faultyCo
 		<-swept
 	}
 	defer conn.pause()()
+	if h.lost {
+		touchPartitions(t, k)
+	}
 	k.CaughtUp()
 	if h.lost {
 		n, err := answers.TouchDiffering(t.Context(), k.Conn, k.Writer)
@@ -531,6 +536,23 @@ func recreateTouches(t *testing.T, k *projectortest.Harness, partitions int) {
 	require.NoError(t, bus.EnsureTopics(t.Context(), k.Kafka, []bus.Topic{
 		{Name: event.TopicAnswerTask, Partitions: partitions, Replication: 1},
 	}))
+}
+
+// touchPartitions writes a touch to each partition. A consumer does not notice that a topic was recreated if its position
+// is the end of the new log; it goes on with the next message.
+func touchPartitions(t *testing.T, k *projectortest.Harness) {
+	t.Helper()
+	ends, err := bus.EndOffsets(t.Context(), k.Kafka, []string{event.TopicAnswerTask})
+	require.NoError(t, err)
+	value, err := json.Marshal(event.AnswerTask{Kind: record.KindCodehostPerson, ID: "1"})
+	require.NoError(t, err)
+	w := bus.NewWriter(k.Kafka, bus.WithFixedPartition)
+	for _, e := range ends {
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
+			{Topic: event.TopicAnswerTask, Value: value, WriterData: e.Partition},
+		}))
+	}
+	require.NoError(t, w.Close())
 }
 
 // eraseAuthor erases erasedAuthor and starts an eraser. The channel closes when the request is suppressed.
