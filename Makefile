@@ -14,10 +14,10 @@ RACE      ?=
 KAFKAS    ?= apache apache-sasl-ssl apache-mtls
 # KAFKA_SEEDS is the number of seeds of `make chaos` that it also runs.
 KAFKA_SEEDS ?= 4
-# QUERIES and SEED are options of `make test-search`.
+# QUERIES and SEED are those of `make test-search`; SEED is the first one of `make property`, too.
 QUERIES   ?= 5000
 SEED      ?= 1
-# SEEDS is the number of seeds of `make chaos`, with four faults each.
+# SEEDS is how many times `make chaos` draws four faults, and how many histories `make property` draws.
 SEEDS     ?= 20
 # TESTS narrows `make test` to some packages: make test TESTS=./schemas/...
 TESTS     ?= work
@@ -121,6 +121,10 @@ house: ## measure the house rules: private words, long lines, hand-written lines
 chaos: build ## fault injection: nothing is lost or duplicated (SEEDS=20; CHAOSFLAGS="-first 7 -only engine")
 	$(GO) build -o bin/muster-chaos ./deploy/chaos
 	bin/muster-chaos -seeds $(SEEDS) $(CHAOSFLAGS)
+
+.PHONY: property
+property: ## compare answers with brute force after random histories, kills, replays and erasures (SEEDS=20; SEED=1)
+	MUSTER_E2E_SEED=$(SEED) MUSTER_PROPERTY_SEED=$(SEED) MUSTER_PROPERTY_RUNS=$(SEEDS) $(GOTESTSUM) --format testname $(GOTESTSUM_FLAGS) -- -count=1 -timeout 2h -run TestAnswers_EqualBruteForce ./projector/answers ./deploy/e2e $(TESTFLAGS)
 
 .PHONY: chaos-clocks
 chaos-clocks: ## fault injection with wall clocks that jump every two seconds (a separate build: minutes the first time)

@@ -8,7 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	queryapi "muster/query-api"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // derivedPeople inserts records without values that can be derived from others.
@@ -204,4 +206,49 @@ func TestDerivedValues_CombineRecordsOfAPerson(t *testing.T) {
 	} {
 		require.JSONEq(t, want, pick(t, f.get(codehostPath+"?codehost="+query).body, "user_id"), query)
 	}
+}
+
+// Answers are rebuilt after an erasure. Until then, and if a build that began earlier finishes later, they hold the
+// author's commits.
+func TestErasedAuthor_IsNotShownByAnswersBuiltBefore(t *testing.T) {
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
+	commit := func(sha, name, email, more string) string {
+		return fmt.Sprintf(`{"sha":%q,"message":"by %s","author_name":%[2]q,"author_email":%[3]q%[4]s,`+
+			`"author_date":"2026-01-01"}`, sha, name, email, more)
+	}
+	f.insert(record.KindNetworkPerson, networkPerson("e-n1", "host", "2026-05-01", `"codehost_username":"host"`))
+	f.insert(record.KindCodehostPerson,
+		codehostPerson(640001, "host", "2026-05-01", `"repos":[{"id":1,"name":"kept","updated_at":"2026"}],"commits":[`+
+			commit("a1", "Ghost", "Ghost@gone.example", "")+","+
+			commit("a2", "Guest", "guest@stays.example", `,"author_login":"guest"`)+","+
+			commit("a3", "Ghost", "ghost@gone.example", `,"author_login":"ghost"`)+`]`),
+		codehostPerson(640002, "only", "2026-05-01", `"commits":[`+
+			commit("b1", "Ghost", "other@gone.example", "")+`]`),
+	)
+	calls := func() string {
+		return f.post(networkPath, `{"network":"host","addons":["codehost","personal_email"]}`).body +
+			f.post(networkPath, `{"network":"host","addons":["codehost"]}`).body +
+			f.post("/v1/person/enrich", `{"codehost":"host","websets":["codehost","network"]}`).body +
+			f.get(codehostPath+"?codehost=host").body + f.get(codehostPath+"?codehost=only").body
+	}
+	require.Contains(t, calls(), "Ghost")
+	erase(t, set, suppress.Email, "ghost@gone.example")
+	require.NotContains(t, calls(), "host@gone.example")
+	host := f.get(codehostPath + "?codehost=host").json()
+	require.Len(t, host["commits"], 1)
+	require.EqualValues(t, 1, host["commits_count"])
+	require.EqualValues(t, 1, host["commit_count"])
+	require.Len(t, host["repos"], 1)
+	require.NotContains(t, host, "emails")
+	require.NotContains(t, host, "names")
+	require.Contains(t, f.get(codehostPath+"?codehost=only").body, "Ghost", "another address")
+
+	erase(t, set, suppress.Email, "other@gone.example")
+	only := f.get(codehostPath + "?codehost=only").json()
+	require.NotContains(t, only, "commits")
+	require.NotContains(t, only, "commit_count")
+	require.JSONEq(t, `{}`, f.get(codehostPath+"?codehost=only&must_have=commits,commit_count,emails").body)
+	require.NotContains(t, calls(), "Ghost")
 }

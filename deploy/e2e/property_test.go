@@ -30,10 +30,11 @@ import (
 	records "muster/schemas/record"
 )
 
-// The test ingests a random history in random order and pieces, while the engine and `muster up` are killed, the topic
-// of touches is recreated, and people are erased. Readers concurrently check that no answer is half-built or shows
-// another person's text. At the end every answer equals the one computed by brute force from the records.
-// MUSTER_PROPERTY_RUNS is the number of seeds.
+// TestAnswers_EqualBruteForceAfterRandomFaults ingests a random history in random order and pieces, while the engine
+// and `muster up` are killed, the topic of touches is recreated with another number of partitions, answers are
+// replayed, people are erased, and an erasure is withdrawn. Readers check meanwhile that no answer is half-built or shows another
+// person's text. At the end every answer is what brute force makes of the records. MUSTER_E2E_SEED is the first seed,
+// MUSTER_PROPERTY_RUNS the number of seeds (make property).
 func TestAnswers_EqualBruteForceAfterRandomFaults(t *testing.T) {
 	t.Parallel()
 	first := seed(t)
@@ -53,10 +54,10 @@ func answersEqualBruteForce(t *testing.T, drawn uint64) {
 
 	readers := startReaders(t, p, w, drawn)
 	feeder := startFeeder(t, p, batches, rng.Uint64())
-	faults := []string{"engine", "up", "topic", "engine", "up"}
+	faults := []string{"engine", "up", "topic", "engine", "up", "replay"}
 	rng.Shuffle(len(faults), func(a, b int) { faults[a], faults[b] = faults[b], faults[a] })
 	erasures := rng.Perm(len(faults))[:len(w.erasures)]
-	var erasing sync.WaitGroup
+	var erasing, replaying sync.WaitGroup
 	for i, fault := range faults {
 		feeder.await(t, (i+1)*len(batches)/(len(faults)+1))
 		if n := slices.Index(erasures, i); n >= 0 {
@@ -64,16 +65,23 @@ func answersEqualBruteForce(t *testing.T, drawn uint64) {
 		}
 		pause := time.Duration(rng.IntN(400)) * time.Millisecond
 		<-time.After(pause)
-		if fault == "topic" {
-			mustRecreateTopic(t, p, event.TopicAnswerTask)
-			continue
+		switch fault {
+		case "topic":
+			mustRecreateTopic(t, p, event.TopicAnswerTask, 1+rng.IntN(16))
+		case "replay":
+			replaying.Go(func() { replayAnswers(t, p.dataDir) })
+		default:
+			p = kill(t, p, fault, fmt.Sprintf("%d batches, and %s", feeder.published(), pause), ports)
 		}
-		p = kill(t, p, fault, fmt.Sprintf("%d batches, and %s", feeder.published(), pause), ports)
 	}
 	feeder.await(t, len(batches))
 	// A start looks for answers that differ from the rows: the recreated topic has lost touches.
 	p = kill(t, p, "up", "everything published", ports)
 	erasing.Wait()
+	replaying.Wait()
+	for b := range slices.Chunk(w.returning(), 30) {
+		require.NoError(t, feeder.batch(t.Context(), t.TempDir(), b, "?again=true"))
+	}
 	p.muster(t, "status", "--wait", "--timeout", "3m")
 	awaitAnswersOfNewestRows(t, p)
 	<-time.After(500 * time.Millisecond) // the readers also see the final state
@@ -82,10 +90,26 @@ func answersEqualBruteForce(t *testing.T, drawn uint64) {
 		return
 	}
 	compareWithOracle(t, p, w)
+	if rng.IntN(2) == 0 {
+		p.muster(t, "replay", "answers")
+		compareWithOracle(t, p, w)
+	}
 	p.stop(t)
 }
 
-// newPropertyBatches splits events into batches of random sizes.
+// replayAnswers rebuilds all answers. The platform may be killed meanwhile.
+func replayAnswers(t *testing.T, dataDir string) {
+	began := time.Now()
+	r, err := muster(t.Context(), dataDir, "replay", "answers")
+	if err != nil {
+		t.Errorf("replay answers: %v", err)
+		return
+	}
+	t.Logf("replay answers ended with status %d after %s: %s", r.status, time.Since(began).Round(time.Millisecond),
+		r.errors)
+}
+
+// newPropertyBatches cuts events into batches of random sizes.
 func newPropertyBatches(events []propertyEvent, rng *rand.Rand) [][]propertyEvent {
 	var out [][]propertyEvent
 	for len(events) > 0 {
@@ -112,7 +136,7 @@ func startFeeder(t *testing.T, p *platform, batches [][]propertyEvent, drawn uin
 	dir := t.TempDir()
 	f.done.Go(func() {
 		for _, b := range batches {
-			if err := f.batch(ctx, dir, b); err != nil {
+			if err := f.batch(ctx, dir, b, ""); err != nil {
 				f.note(func() { f.err = err })
 				return
 			}
@@ -131,8 +155,9 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// batch publishes one batch: a part by HTTP push or `muster ingest`, the rest directly to the topics.
-func (f *propertyFeeder) batch(ctx context.Context, dir string, events []propertyEvent) error {
+// batch brings in one batch: part of it by HTTP push or `muster ingest`, the rest straight to the topics. query is that
+// of pushes; with one, nothing is ingested by the command.
+func (f *propertyFeeder) batch(ctx context.Context, dir string, events []propertyEvent, query string) error {
 	pushed := map[string]*bytes.Buffer{}
 	var direct []kafka.Message
 	for _, e := range events {
@@ -159,8 +184,8 @@ func (f *propertyFeeder) batch(ctx context.Context, dir string, events []propert
 		if body == nil {
 			continue
 		}
-		attempt := func() (bool, error) { return f.push(ctx, kind, body.Bytes()) }
-		if f.rng.IntN(12) == 0 {
+		attempt := func() (bool, error) { return f.push(ctx, kind+query, body.Bytes()) }
+		if query == "" && f.rng.IntN(12) == 0 {
 			path := filepath.Join(dir, kind+".ndjson")
 			if err := os.WriteFile(path, body.Bytes(), 0o600); err != nil {
 				return err
@@ -245,6 +270,10 @@ func eraseAndAwait(t *testing.T, dataDir string, n int, readers *propertyReaders
 		if r.status == 0 && strings.Contains(r.out, "no longer shown") {
 			readers.effective(n)
 			t.Logf("erasure %d is effective after %s", n, time.Since(began).Round(time.Millisecond))
+			if readers.world.erasures[n].withdrawn {
+				wait(t.Context(), time.Second)
+				withdraw(t, dataDir, n, readers)
+			}
 			return
 		}
 		wait(t.Context(), 100*time.Millisecond)
@@ -252,8 +281,26 @@ func eraseAndAwait(t *testing.T, dataDir string, n int, readers *propertyReaders
 	t.Errorf("erasure %d is not effective after %s", n, startTimeout)
 }
 
-// mustRecreateTopic deletes a topic and creates it again, empty.
-func mustRecreateTopic(t *testing.T, p *platform, name string) {
+// withdraw withdraws an erasure, however often that takes.
+func withdraw(t *testing.T, dataDir string, n int, readers *propertyReaders) {
+	readers.withdraw(n)
+	args := append([]string{"erase", "withdraw"}, readers.world.erasures[n].identifiers...)
+	for began := time.Now(); time.Since(began) < startTimeout; wait(t.Context(), 100*time.Millisecond) {
+		r, err := muster(t.Context(), dataDir, args...)
+		if err != nil {
+			t.Errorf("withdraw erasure %d: %v", n, err)
+			return
+		}
+		if r.status == 0 || strings.Contains(r.errors, "nothing to withdraw") {
+			t.Logf("erasure %d is withdrawn after %s", n, time.Since(began).Round(time.Millisecond))
+			return
+		}
+	}
+	t.Errorf("erasure %d is not withdrawn after %s", n, startTimeout)
+}
+
+// mustRecreateTopic deletes a topic and makes it again, without its messages.
+func mustRecreateTopic(t *testing.T, p *platform, name string, partitions int) {
 	t.Helper()
 	cfg := p.bus(t)
 	began := time.Now()
@@ -268,9 +315,9 @@ func mustRecreateTopic(t *testing.T, p *platform, name string) {
 	i := slices.IndexFunc(topics, func(t event.Topic) bool { return t.Name == name })
 	require.NotEqual(t, -1, i)
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
-		{Name: name, Partitions: topics[i].Partitions, Config: topics[i].Config()},
+		{Name: name, Partitions: partitions, Config: topics[i].Config()},
 	}))
-	t.Logf("recreated %s in %s", name, time.Since(began).Round(time.Millisecond))
+	t.Logf("recreated %s with %d partitions in %s", name, partitions, time.Since(began).Round(time.Millisecond))
 }
 
 // awaitAnswersOfNewestRows waits until every answer matches the rows of its account.
@@ -320,9 +367,9 @@ func compareWithOracle(t *testing.T, p *platform, w *propertyWorld) {
 		for _, name := range er.names {
 			switch platform, name, _ := strings.Cut(name, "/"); platform {
 			case identity.Network:
-				network = append(network, asked{identifier: name, known: true})
+				network = append(network, asked{identifier: name, known: !er.withdrawn})
 			default:
-				codehost = append(codehost, asked{identifier: name, known: true})
+				codehost = append(codehost, asked{identifier: name, known: !er.withdrawn})
 			}
 		}
 	}
@@ -379,6 +426,12 @@ func (r *propertyReaders) effective(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.erased[n] = time.Now()
+}
+
+func (r *propertyReaders) withdraw(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.erased, n)
 }
 
 func (r *propertyReaders) problem(what string, raw []byte, err error) {

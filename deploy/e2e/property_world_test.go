@@ -86,6 +86,7 @@ type erasure struct {
 	owners      []string
 	names       []string
 	address     string
+	withdrawn   bool // the request is withdrawn, and the person's records are brought in again
 }
 
 // propertyWorld is a random history of people on both platforms.
@@ -128,6 +129,10 @@ func newPropertyWorld(seed uint64) *propertyWorld {
 		{
 			identifiers: []string{"profile_id=p_2", "network_username=gone-pro-2"},
 			owners:      []string{"np:p_2"}, names: []string{"network/gone-pro-2"},
+		},
+		{ // The ID is derived.
+			identifiers: []string{"codehost_username=back-dev-3"},
+			owners:      []string{"cp:103"}, names: []string{"codehost/back-dev-3"}, withdrawn: true,
 		},
 	}
 	var histories [][]propertyEvent
@@ -186,9 +191,9 @@ func (w *propertyWorld) instants(n int) []string {
 // username returns a random username on a platform, sometimes that of an erased person.
 func (w *propertyWorld) username(platform string) string {
 	if w.one(10) {
-		return map[string][]string{
-			identity.Codehost: {"gone-dev-0", "gone-dev-1"}, identity.Network: {"gone-pro-0", "gone-pro-2"},
-		}[platform][w.rng.IntN(2)]
+		return w.pick(map[string][]string{
+			identity.Codehost: {"gone-dev-0", "gone-dev-1", "back-dev-3"}, identity.Network: {"gone-pro-0", "gone-pro-2"},
+		}[platform])
 	}
 	return w.pick(w.usernames[platform])
 }
@@ -482,13 +487,24 @@ func (w *propertyWorld) mayBeOne(account, profile string) bool {
 	return false
 }
 
-// remains reports whether an event remains after all erasures.
+// erases reports whether an erasure removes an event.
+func (er erasure) erases(e propertyEvent) bool {
+	return slices.Contains(er.owners, e.owner) || er.address != "" && er.address == e.author ||
+		slices.ContainsFunc(e.names, func(n string) bool { return slices.Contains(er.names, n) })
+}
+
+// remains reports whether an event remains after all erasures that are not withdrawn.
 func (w *propertyWorld) remains(e propertyEvent) bool {
-	for _, er := range w.erasures {
-		if slices.Contains(er.owners, e.owner) || er.address != "" && er.address == e.author ||
-			slices.ContainsFunc(e.names, func(n string) bool { return slices.Contains(er.names, n) }) {
-			return false
+	return !slices.ContainsFunc(w.erasures, func(er erasure) bool { return !er.withdrawn && er.erases(e) })
+}
+
+// returning returns the events that withdrawn erasures removed.
+func (w *propertyWorld) returning() []propertyEvent {
+	var out []propertyEvent
+	for _, e := range w.events {
+		if slices.ContainsFunc(w.erasures, func(er erasure) bool { return er.withdrawn && er.erases(e) }) {
+			out = append(out, e)
 		}
 	}
-	return true
+	return out
 }

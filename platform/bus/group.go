@@ -109,12 +109,15 @@ type group struct {
 // generation; consume must return then, and the generation ends when consume returns. run returns after it has left the
 // group.
 func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *kafka.Generation)) error {
-	if _, err := awaitTopics(ctx, g.cfg, g.topics); err != nil {
+	meta, err := awaitTopics(ctx, g.cfg, g.topics)
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("consumer group %s: %w", g.id, err)
 	}
+	var partitions atomic.Int64 // number of partitions as seen before the group was joined
+	partitions.Store(countPartitions(meta))
 	conns := &connTracker{cfg: g.cfg, conns: make(map[net.Conn]struct{})}
 	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:      g.id,
@@ -190,37 +193,37 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 		})
 		gen.Start(func(gctx context.Context) {
 			defer wg.Done()
-			g.watchPartitions(gctx)
+			g.watchPartitions(gctx, &partitions)
 		})
 	}
 }
 
-// watchPartitions returns, which ends the generation, when the number of partitions changes. kafka-go's own watcher
-// rejoins in a busy loop while a topic is missing.
-func (g *group) watchPartitions(ctx context.Context) {
-	count := func() (int, error) {
-		meta, err := fetchTopics(ctx, g.cfg, g.topics)
-		n := 0
-		for _, t := range meta {
-			n += len(t.Partitions)
-		}
-		return n, err
-	}
-	before := -1
+// watchPartitions returns, which ends the generation, when the number of partitions differs from the last known one,
+// which it updates. The known one is of before the group was joined: the leader may have assigned fewer partitions than
+// there are now. kafka-go's own watcher begins after the join, and rejoins in a busy loop while a topic is missing.
+func (g *group) watchPartitions(ctx context.Context, known *atomic.Int64) {
 	for {
-		n, err := count() // after an error the heartbeat decides whether the broker is available
-		if err == nil && before >= 0 && n != before {
-			g.logger.LogAttrs(ctx, slog.LevelInfo, "kafka topics changed their partitions, rejoining group",
-				slog.String("group", g.id), slog.Int("before", before), slog.Int("now", n))
-			return
-		}
-		if err == nil {
-			before = n
+		meta, err := fetchTopics(ctx, g.cfg, g.topics)
+		if err == nil { // otherwise the heartbeat decides whether the broker is available
+			now := countPartitions(meta)
+			if before := known.Swap(now); now != before {
+				g.logger.LogAttrs(ctx, slog.LevelInfo, "kafka topics changed their partitions, rejoining group",
+					slog.String("group", g.id), slog.Int64("before", before), slog.Int64("now", now))
+				return
+			}
 		}
 		if !sleep(ctx, g.timing.PartitionWatch) {
 			return
 		}
 	}
+}
+
+// countPartitions returns the number of partitions of all topics.
+func countPartitions(topics map[string]kafka.Topic) (n int64) {
+	for _, t := range topics {
+		n += int64(len(t.Partitions))
+	}
+	return n
 }
 
 // connTracker tracks the connections of a group, so that a blocked join can be ended.

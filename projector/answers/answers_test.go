@@ -11,10 +11,12 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/bus"
 	"muster/projector"
 	"muster/projector/internal/projectortest"
 	"muster/projector/project"
 	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -92,6 +94,29 @@ func TestAnswers_RecreatedTopicStartsGeneration(t *testing.T) {
 	require.Equal(t, "bob", row.UsernameKey)
 	require.EqualValues(t, 2, row.Generation)
 	require.Less(t, row.Touch, before.Touch)
+}
+
+// Offsets of different partitions do not say which touch is newer. While the number of partitions changes, touches of one
+// account are in two.
+func TestAnswers_TouchInAnotherPartitionIsBuilt(t *testing.T) {
+	h := projectortest.New(t)
+	h.Start(nil)
+	w := bus.NewWriter(h.Kafka, bus.WithFixedPartition)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	value, err := json.Marshal(event.AnswerTask{Kind: record.KindCodehostPerson, ID: "7"})
+	require.NoError(t, err)
+	for i, partition := range []int{3, 3, 3, 5, 5, 3, 5, 3, 3} {
+		name := fmt.Sprint("ann-", i)
+		var batch readmodel.Batch
+		require.NoError(t, readmodel.NewRenderer(identity.Default()).Rows(&batch,
+			projectortest.AccountRecord(t, 7, strconv.Itoa(2000+i), name), readmodel.Position{Offset: int64(i)}))
+		require.NoError(t, readmodel.Insert(t.Context(), h.Conn, name, &batch))
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicAnswerTask,
+			Key: []byte("codehost-person/7"), Value: value, WriterData: partition}}))
+		h.CaughtUp()
+		require.Equal(t, name, h.Answers(7)[0].UsernameKey)
+	}
+	require.EqualValues(t, 1, h.Answers(7)[0].Generation)
 }
 
 // Builds of other accounts do not wait for the large one.
@@ -228,7 +253,7 @@ func TestAnswers_AddressesOfCommitsFindTheAccount(t *testing.T) {
 	require.Equal(t, []string{"ann@x.example"}, row.DerivedEmailKeys())
 	emails, _ := readmodel.CodehostFieldMask("emails")
 	require.NotZero(t, row.FieldMask()&emails)
-	shown := row.WithoutAddresses(func(key string) bool { return key == "ann@x.example" })
+	shown := row.WithoutSuppressed(func(key string) bool { return key == "ann@x.example" })
 	require.NotContains(t, projectortest.Account(*shown, readmodel.ShapeEnrich), "nn@")
 	require.Zero(t, shown.FieldMask()&emails)
 }

@@ -171,7 +171,7 @@ func (a *answerBuilder) buildPart(ctx context.Context, part []int64, accounts ma
 	var due, large []*buildTarget
 	for _, id := range part {
 		t, state := accounts[id], states[id]
-		if state.Built(t.generation, t.Offset) {
+		if state.Built(t.generation, t.Offset) && !t.replaces(state) {
 			continue
 		}
 		if t.rows = state.Rows; t.rows > largeAccount {
@@ -193,6 +193,17 @@ func (a *answerBuilder) buildPart(ctx context.Context, part []int64, accounts ma
 		return RedactError(err)
 	}
 	return RedactError(a.dropErased(ctx, part)) // Also drops what a failed attempt built.
+}
+
+// replaces prepares a build over a row whose touch was in another partition, so that the offsets do not say which is
+// newer: after the number of partitions has changed, writers use the previous one until they refresh their metadata. It
+// reports whether the row is of such a touch.
+func (t *buildTarget) replaces(row readmodel.AnswerState) bool {
+	if row.Partition == t.Partition || row.Generation != t.generation {
+		return false
+	}
+	t.Partition, t.Offset, t.Rebuilt = row.Partition, row.Touch, row.Rebuilt+1
+	return true
 }
 
 // forwardLarge forwards the touches of large accounts to their builder.

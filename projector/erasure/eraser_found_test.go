@@ -42,6 +42,27 @@ func TestEraser_RebuildsAnswersAfterKill(t *testing.T) {
 	require.Zero(t, h.Count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
 }
 
+// A build that began before the sweep may end after the eraser's: its touch is newer, so it wins.
+func TestEraser_RebuildsAnswersOfLateBuilds(t *testing.T) {
+	h := projectortest.New(t)
+	const hers = `{"user_id":7,"sha":"a","message":"hers","author_email":"ada@example.com","author_date":"2026"}`
+	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
+		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"bob","last_updated":"2026"}`},
+		record.KindCodehostCommit: {hers,
+			`{"user_id":7,"sha":"b","message":"his","author_email":"bob@example.com","author_date":"2026"}`},
+	})
+	e := startHeldEraser(t, h, projectortest.SuppressedBy(t, suppress.Email, "ada@example.com"))
+	e.await(t, event.ErasureSuppressed)
+	require.EqualValues(t, 1, h.Answers(7)[0].Commits)
+	projectortest.InsertAll(t, h, "late", map[record.Kind][]string{record.KindCodehostCommit: {hers}})
+	require.EqualValues(t, 2, h.Answers(7)[0].Commits)
+	require.NoError(t, h.Conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'a'"))
+	e.goOn()
+	e.await(t, event.ErasureDeleted)
+	require.EqualValues(t, 1, h.Answers(7)[0].Commits)
+	require.Zero(t, h.Count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
+}
+
 func contextOf(t *testing.T, id, profile string, identities ...string) *event.Context {
 	t.Helper()
 	now := time.Now().UTC()

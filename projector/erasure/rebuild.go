@@ -61,6 +61,21 @@ func (e *Eraser) rebuild(ctx context.Context) error {
 	return nil
 }
 
+// rebuildDiffering rebuilds the answers that differ from their rows again. A build that began before the sweep and ended
+// after the rebuild has written them from older rows, and the touch that follows may not be handled yet.
+func (e *Eraser) rebuildDiffering(ctx context.Context) error {
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(e.rebuiltAnswers)), idsPerStatement) {
+		differing, err := readmodel.DifferingAmong(ctx, e.deps.Conn, readmodel.AnswersTable, part)
+		if err != nil {
+			return answers.RedactError(err)
+		}
+		if err := answers.RebuildAll(ctx, e.deps.Conn, e.layout, differing); err != nil {
+			return answers.RedactError(err)
+		}
+	}
+	return nil
+}
+
 // dropReplaced deletes superseded rows of rebuilt answers, which may contain commits of erased authors. It
 // reports whether there were any.
 func (e *Eraser) dropReplaced(ctx context.Context) (bool, error) {

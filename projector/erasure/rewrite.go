@@ -97,6 +97,9 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if err := e.rebuildDiffering(ctx); err != nil {
+		return false, err
+	}
 	dropped, err := e.dropReplaced(ctx)
 	if err != nil {
 		return false, err

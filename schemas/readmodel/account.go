@@ -3,8 +3,10 @@ package readmodel
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"muster/schemas/derive"
+	"muster/schemas/identity"
 )
 
 // accountValues are the values of an account that are combined from its record, repositories and commits
@@ -29,18 +31,59 @@ func (a *accountValues) read(f *fields) {
 	a.email = f.text()
 }
 
+// answerValuesQuery returns a query for values of accounts that are combined from their records, repositories and
+// commits: account, commits, languages and names (without those of linked records). It reads the fields in the order of
+// Builds.statement and Renderer.appendAccountLists.
+func answerValuesQuery(tables string) string {
+	// list declares a list whose length is in the field after another one, and the position of its last item.
+	list := func(name, after string) string {
+		length := "toUInt32OrZero(fields[" + after + " + 1])"
+		return "arraySlice(fields, " + after + " + 2, " + length + ") AS " + name + ",\n        " +
+			after + " + 1 + " + length + " AS " + name + "_end"
+	}
+	return `SELECT user_id AS account, toUInt64OrZero(fields[network_keys_end + 3]) AS commits, languages,
+        toUInt64OrZero(fields[languages_end + 2]) > length(own_names) AS is_cut,
+        arraySlice(arrayDistinct(arrayConcat(own_names, if(is_cut, [], authors))), 1, ` + strconv.Itoa(MaxEntries) + `) AS names
+    FROM (SELECT user_id,
+        splitByChar(char(0), content) AS fields,
+        ` + list("emails", "9") + `,
+        ` + list("network_keys", "emails_end + 1") + `,
+        ` + list("authors", "network_keys_end + 3") + `,
+        ` + list("address_keys", "authors_end") + `,
+        ` + list("addresses", "address_keys_end") + `,
+        ` + list("languages", "addresses_end + 1") + `,
+        ` + list("own_names", "languages_end + 2") + `
+    FROM ` + tables + "." + AnswersTable + " FINAL)"
+}
+
 // DerivedEmailKeys returns the normalized author addresses of the account's own commits.
 func (r *AnswerRow) DerivedEmailKeys() []string { return r.values.addressKeys }
 
-// WithoutAddresses returns the row without commit addresses whose normalized form is suppressed.
-func (r *AnswerRow) WithoutAddresses(suppressed func(key string) bool) *AnswerRow {
-	if !slices.ContainsFunc(r.values.addressKeys, suppressed) {
+// WithoutSuppressed returns the row without the addresses, names and commits of authors whose normalized address is
+// suppressed. Builds remove them from the row, too, but a build that began before the erasure may finish after it.
+func (r *AnswerRow) WithoutSuppressed(suppressed func(key string) bool) *AnswerRow {
+	known := make(map[string]bool)
+	isSuppressed := func(key string) bool {
+		hit, asked := known[key]
+		if !asked {
+			hit = key != "" && suppressed(key)
+			known[key] = hit
+		}
+		return hit
+	}
+	entries, dropped := withoutCommits(r.entries, func(address string) bool {
+		key, err := identity.NormalizeEmail(address)
+		return err == nil && isSuppressed(key)
+	})
+	if dropped == 0 && !slices.ContainsFunc(r.values.addressKeys, isSuppressed) {
 		return r
 	}
 	row := *r
+	row.entries, row.Commits = entries, r.Commits-min(dropped, r.Commits)
+	row.values.authors = nil // They are not stored by address.
 	row.values.addressKeys, row.values.addresses = nil, nil
 	for i, k := range r.values.addressKeys {
-		if !suppressed(k) {
+		if !isSuppressed(k) {
 			row.values.addressKeys = append(row.values.addressKeys, k)
 			row.values.addresses = append(row.values.addresses, r.values.addresses[i])
 		}

@@ -211,11 +211,21 @@ func mostOften(value, pass string) string {
 		", 3, 'counts')(" + value + ", " + pass + ")))"
 }
 
+// beginOf and endOf are the pieces around the entries of a list; its count follows.
+func beginOf(list string) string { return string(pieceMark) + shapesAll.letter() + `"` + list + `":[` }
+
+func endOf(list string) string {
+	mark := string(pieceMark) + shapesAll.letter()
+	return mark + "]" + mark + `"` + list + `_count":`
+}
+
 // listOf returns an expression for a list of entries and its count, empty if the list is.
 func listOf(name, alias string) string {
-	mark := "\\x1e" + shapesAll.letter()
-	return "if(" + alias + ".visible = 0, '', concat('" + mark + `"` + name + `":[', ` + alias + ".list, '" + mark +
-		"]" + mark + `"` + name + `_count":', toString(` + alias + ".visible)))"
+	literal := func(pieces string) string {
+		return "'" + strings.ReplaceAll(pieces, string(pieceMark), `\x1e`) + "'"
+	}
+	return "if(" + alias + ".visible = 0, '', concat(" + literal(beginOf(name)) + ", " + alias + ".list, " +
+		literal(endOf(name)) + ", toString(" + alias + ".visible)))"
 }
 
 // entries returns a query for the newest MaxEntries repositories or commits of accounts, and their totals.

@@ -1,6 +1,11 @@
 package readmodel
 
 import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -120,6 +125,68 @@ func (r *Renderer) commit(p *record.CodehostCommit) {
 		w.close(mark, '}')
 	}
 	w.unknown(p.Unknown, r.codehost.commit)
+}
+
+// withoutCommits returns the entries of an answer without the commits whose author address drop reports, and their
+// number. The count of the list is reduced, and a list without other commits is left out.
+func withoutCommits(entries string, drop func(address string) bool) (kept string, dropped uint64) {
+	repos, commits, ok := strings.Cut(entries, beginOf("commits"))
+	if !ok {
+		return entries, 0
+	}
+	list, count, _ := strings.Cut(commits, endOf("commits"))
+	var b strings.Builder
+	for at := 0; at < len(list); {
+		end := endOfEntry(list, at)
+		if address := authorAddress(list[at:end]); address != "" && drop(address) {
+			dropped++
+		} else {
+			b.WriteString(list[at:end])
+		}
+		at = end
+	}
+	n, err := strconv.ParseUint(count, 10, 64)
+	switch {
+	case dropped == 0 || err != nil:
+		return entries, 0
+	case dropped >= n:
+		return repos, dropped
+	}
+	return repos + beginOf("commits") + b.String() + endOf("commits") + strconv.FormatUint(n-dropped, 10), dropped
+}
+
+// endOfEntry returns the end of the entry at an offset: its complete piece follows one for ShapeAddon, if that differs
+// (Renderer.appendEntry).
+func endOfEntry(list string, at int) int {
+	for addonOnly := true; addonOnly && at < len(list); {
+		addonOnly = strings.HasPrefix(list[at+1:], ShapeAddon.letter())
+		next := strings.IndexByte(list[at+1:], pieceMark)
+		if next < 0 {
+			return len(list)
+		}
+		at += 1 + next
+	}
+	return at
+}
+
+// authorAddress returns the author's address of a rendered commit as given, empty if it has none.
+func authorAddress(entry string) string {
+	_, value, ok := strings.Cut(entry, `"author_email":`)
+	if !ok {
+		return ""
+	}
+	end := 1
+	for end < len(value) && value[end] != '"' {
+		if value[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	address, err := jsontext.AppendUnquote(nil, value[:min(end+1, len(value))])
+	if err != nil {
+		return ""
+	}
+	return string(address)
 }
 
 // codehostList adds the row of a complete list.

@@ -43,6 +43,7 @@ func (l Layout) ViewStatements(tables string) ([]string, error) {
 		data := map[string]string{
 			"Views": views, "Tables": tables, "OnCluster": l.OnCluster(),
 			"Addon": Members(ShapeAddon), "Webset": Members(ShapeWebset),
+			"AnswerValues": answerValuesQuery(tables),
 		}
 		if err := t.Execute(&b, data); err != nil {
 			return nil, fmt.Errorf("view %s: %w", name, err)

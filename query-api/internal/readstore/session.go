@@ -271,7 +271,7 @@ func (s *session) addCodehost(id int64, r *readmodel.AnswerRow, seen []readmodel
 	t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 	s.people[t.key()] = nil
 	if r != nil && !r.Deleted && !r.IsOrganization() && !s.store.isCodehostErased(r) {
-		row := *r.WithoutAddresses(s.store.suppressed.Author)
+		row := *s.store.withoutErasedAuthors(r)
 		row.Version = readmodel.NewestVersion(record.KindCodehostPerson, t.identity, row.Version, row.ContentHash, seen)
 		s.people[t.key()] = &person{codehost: &row, noReply: s.noReply.addressOf(r)}
 	}

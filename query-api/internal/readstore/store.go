@@ -294,3 +294,12 @@ func (s *Store) isCodehostErased(r *readmodel.AnswerRow) bool {
 	})
 	return erased
 }
+
+// withoutErasedAuthors returns an account without the commits of erased authors, which may be stored until its answer
+// is rebuilt.
+func (s *Store) withoutErasedAuthors(r *readmodel.AnswerRow) *readmodel.AnswerRow {
+	if !s.suppressed.HasEmails() && !s.suppressed.HasDrop() {
+		return r
+	}
+	return r.WithoutSuppressed(s.suppressed.Author)
+}

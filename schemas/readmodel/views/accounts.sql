@@ -13,6 +13,9 @@ CREATE OR REPLACE VIEW {{.Views}}.accounts{{.OnCluster}} (
     followers Nullable(Int64) COMMENT 'Accounts that follow it',
     following Nullable(Int64) COMMENT 'Accounts that it follows',
     public_repos Nullable(Int64) COMMENT 'Public repositories, as the account counts them',
+    commit_count Nullable(Int64) COMMENT 'Commits, as the account counts them, else those in commits; null when there are none',
+    languages Array(String) COMMENT 'Languages, as the account names them, else those of its repositories, most frequent first; at most 100',
+    names Array(String) COMMENT 'Names of the account and of the authors of its own commits, without e-mail addresses; at most 100',
     network_username String COMMENT 'Slug on the professional network that the account names; empty when it names none',
     created_at Nullable(DateTime('UTC')) COMMENT 'When the account was made',
     updated_at DateTime('UTC') COMMENT 'When the record was crawled, in the version whose content is shown'
@@ -32,8 +35,12 @@ SELECT
     JSONExtract(document, 'followers', 'Nullable(Int64)') AS followers,
     JSONExtract(document, 'following', 'Nullable(Int64)') AS following,
     JSONExtract(document, 'public_repos', 'Nullable(Int64)') AS public_repos,
+    coalesce(JSONExtract(record, 'commit_count', 'Nullable(Int64)'), toInt64(nullIf(a.commits, 0))) AS commit_count,
+    if(JSONHas(record, 'repo_languages'), JSONExtract(record, 'repo_languages', 'Array(String)'), a.languages) AS languages,
+    arrayMap(name -> replaceRegexpAll(name, '[^\\s<>()"]+@[^\\s<>()"]+', '[e-mail removed]'), a.names) AS names,
     network_username,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'created_at'), 'UTC') AS created_at,
     toDateTime(greatest(intDiv(version, 1000000) - 62135596800, 0), 'UTC') AS updated_at
-FROM (SELECT *, concat('{', {{.Addon}}, '}') AS document, concat('{', {{.Webset}}, '}') AS record FROM {{.Tables}}.codehost_people FINAL WHERE NOT deleted)
+FROM (SELECT *, concat('{', {{.Addon}}, '}') AS document, concat('{', {{.Webset}}, '}') AS record FROM {{.Tables}}.codehost_people FINAL WHERE NOT deleted) AS p
+LEFT JOIN ({{.AnswerValues}}) AS a ON a.account = p.user_id
 COMMENT 'Accounts of the code host, one row each';

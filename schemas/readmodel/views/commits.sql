@@ -13,5 +13,9 @@ SELECT
     JSONExtractString(document, 'repo', 'language') AS language,
     JSONExtractString(document, 'message') AS message,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'author_date'), 'UTC') AS authored_at
-FROM (SELECT *, {{.Addon}} AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted)
-COMMENT 'Commits, one row each';
+FROM (SELECT *, {{.Addon}} AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted) AS c
+LEFT JOIN (SELECT user_id AS account, version AS listed_at FROM {{.Tables}}.codehost_lists FINAL WHERE list = 'commits' AND NOT deleted) AS l
+    ON l.account = c.user_id
+WHERE version > ifNull(listed_at, 0) OR cityHash64(user_id, sha) GLOBAL IN
+    (SELECT cityHash64(user_id, arrayJoin(items)) FROM {{.Tables}}.codehost_lists FINAL WHERE list = 'commits' AND NOT deleted)
+COMMENT 'Commits, one row each, without those that a complete list of the account lacks';

@@ -25,5 +25,9 @@ SELECT
     JSONExtractBool(document, 'fork') AS is_fork,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'created_at'), 'UTC') AS created_at,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'updated_at'), 'UTC') AS updated_at
-FROM (SELECT *, {{.Addon}} AS document FROM {{.Tables}}.codehost_repos FINAL WHERE NOT deleted)
-COMMENT 'Repositories of the code host, one row each';
+FROM (SELECT *, {{.Addon}} AS document FROM {{.Tables}}.codehost_repos FINAL WHERE NOT deleted) AS r
+LEFT JOIN (SELECT user_id AS account, version AS listed_at FROM {{.Tables}}.codehost_lists FINAL WHERE list = 'repos' AND NOT deleted) AS l
+    ON l.account = r.user_id
+WHERE version > ifNull(listed_at, 0) OR cityHash64(user_id, toString(repo_id)) GLOBAL IN
+    (SELECT cityHash64(user_id, arrayJoin(items)) FROM {{.Tables}}.codehost_lists FINAL WHERE list = 'repos' AND NOT deleted)
+COMMENT 'Repositories of the code host, one row each, without those that a complete list of the account lacks';
