@@ -97,7 +97,7 @@ type history struct {
 }
 
 func newHistory(seed uint64) *history {
-	h := &history{rng: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // reproducible
+	h := &history{rng: rand.New(rand.NewPCG(seed, 1))}
 	for account := 1; account <= 6; account++ {
 		h.accounts = append(h.accounts, account)
 		h.revise(account, record.KindCodehostPerson, "", h.person)
@@ -429,7 +429,7 @@ func (c *faultyConn) PrepareBatch(
 
 func (h *history) run(t *testing.T) {
 	k := projectortest.New(t)
-	conn := &faultyConn{Conn: k.Conn, rng: rand.New(rand.NewPCG(h.rng.Uint64(), 2))} //nolint:gosec // as above
+	conn := &faultyConn{Conn: k.Conn, rng: rand.New(rand.NewPCG(h.rng.Uint64(), 2))}
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	start := func() func() {
