@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,41 @@ func BenchmarkEnrich(b *testing.B) {
 				b.ReportMetric(float64(b.N)/float64(f.queries(readmodel.AnswersTable)-before), "keys/query")
 			})
 		}
+	}
+}
+
+// BenchmarkEnrichItems measures calls with 100 people, for comparison with BenchmarkEnrich.
+func BenchmarkEnrichItems(b *testing.B) {
+	f := benchStore(b, nil)
+	for _, callers := range []int{1, 8} {
+		b.Run(strconv.Itoa(callers), func(b *testing.B) {
+			handler := f.service.Handler()
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			b.ReportAllocs()
+			for range callers {
+				wg.Go(func() {
+					for next.Add(1) <= int64(b.N) {
+						items := make([]string, 100)
+						for i := range items {
+							items[i] = fmt.Sprintf(`{"codehost":"user-%d","websets":["codehost","network"]}`,
+								rand.IntN(benchPeople))
+						}
+						r := httptest.NewRequest(http.MethodPost, enrichPath, strings.NewReader(withItems(items...)))
+						r.Header.Set("Authorization", "Bearer "+f.key)
+						r.Header.Set("Content-Type", "application/json")
+						w := httptest.NewRecorder()
+						handler.ServeHTTP(w, r)
+						if w.Code != http.StatusOK || w.Body.Len() < 50_000 {
+							b.Errorf("%d %.1000s", w.Code, w.Body)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "answers/s")
+		})
 	}
 }
 

@@ -49,7 +49,8 @@ func TestUsageEvent_IsTheCostOfACall(t *testing.T) {
 		endpoint, outcome string
 		requests, credits float64
 	}{
-		{matched, enrichPath, "charged", 2, 1}, {missed, companyPath, "free", 1, 0}, {replayed, enrichPath, "replayed", 0, 0},
+		{matched, enrichPath, "charged", 2, 1}, {missed, companyPath, "free", 1, 0},
+		{replayed, enrichPath, "replayed", 0, 0},
 	} {
 		id := tc.call.header.Get("X-Request-Id")
 		got := waitForStatus(t, http.StatusOK, func() response { return f.get("/v1/usage/" + id) }).json()

@@ -230,7 +230,8 @@ func TestClient_SendsZeroOnlyIfSet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(9), record.DryRun.CreditsRemaining)
 	require.Equal(t, map[string][]string{"network": {"a b/ü"}, "addons": {"codehost,personal_email"},
-		"must_have": {"skills"}, "fields": {"full_name,skills.skill"}, "dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
+		"must_have": {"skills"}, "fields": {"full_name,skills.skill"},
+		"dry_run": {"true"}}, map[string][]string(r.requests[1].URL.Query()))
 }
 
 func TestClient_EnrichesItems(t *testing.T) {
@@ -238,7 +239,9 @@ func TestClient_EnrichesItems(t *testing.T) {
 		"person":{"codehost":{"user_id":12}}},{"reference":"row 2","detail":"email is not an e-mail address"},
 		{"websets_matched":[],"person":{},"miss_reason":"not_found"}]}`, "X-Credits-Charged", "1"))
 	got, err := r.client(t, client.Options{}).EnrichPerson(t.Context(), client.PersonEnrichRequest{
-		Items: []client.PersonEnrichItem{{Reference: "row 1", Codehost: "octavia"}, {Reference: "row 2", Email: "no"}, {}},
+		Items: []client.PersonEnrichItem{
+			{Reference: "row 1", Codehost: "octavia"}, {Reference: "row 2", Email: "no"}, {},
+		},
 	})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"items":[{"reference":"row 1","codehost":"octavia"},{"reference":"row 2","email":"no"},{}]}`,

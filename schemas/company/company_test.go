@@ -15,8 +15,9 @@ import (
 func TestRegistrableDomain_IsTheLabelBelowThePublicSuffix(t *testing.T) {
 	for input, want := range map[string]string{
 		"acme.example": "acme.example", " https://WWW.Acme.example:8443/about?x=y#z ": "acme.example",
-		"http://shop.acme.co.uk": "acme.co.uk", "acme.github.io": "acme.github.io", "a.b.acme.github.io": "acme.github.io",
-		"https://bücher.example/": "xn--bcher-kva.example", "acme.example.": "acme.example", "mail.gmail.com": "gmail.com",
+		"http://shop.acme.co.uk": "acme.co.uk", "acme.github.io": "acme.github.io",
+		"a.b.acme.github.io": "acme.github.io", "https://bücher.example/": "xn--bcher-kva.example",
+		"acme.example.": "acme.example", "mail.gmail.com": "gmail.com",
 		"co.uk": "", "github.io": "", "com": "", "localhost": "", "": "", "192.0.2.7": "", "https://[2001:db8::1]/": "",
 		"ftp://acme.example": "", "https://user@acme.example": "", "acme example": "", "javascript:alert(1)": "",
 		"https://": "", "-acme.example": "", strings.Repeat("a", 3000) + ".example": "", "acme..example": "",
@@ -55,7 +56,9 @@ func TestWebsiteDomain_LeavesOutFreeMailAndSharedSites(t *testing.T) {
 }
 
 func FuzzRegistrableDomain_IsStable(f *testing.F) {
-	for _, seed := range []string{"https://www.acme.co.uk/x", "bücher.example", "1.2.3.4", "a.b.c.github.io", "%zz", "x:y@z"} {
+	for _, seed := range []string{
+		"https://www.acme.co.uk/x", "bücher.example", "1.2.3.4", "a.b.c.github.io", "%zz", "x:y@z",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, input string) {

@@ -85,7 +85,7 @@ func WebsiteDomain(website string) (domain string, main bool) {
 	return domain, root && (host == domain || host == "www."+domain)
 }
 
-// IsFreeMail reports whether a registrable domain is one of mailboxes that anybody can open.
+// IsFreeMail reports whether a registrable domain is one of free mailboxes.
 func IsFreeMail(domain string) bool {
 	name, _, _ := strings.Cut(domain, ".")
 	domains := freeMail()

@@ -70,7 +70,8 @@ const (
 func UsageEventQuery() string {
 	return "SELECT key_id, at, period, method, endpoint, status, outcome, plan, requests, credits, duration_us FROM " +
 		UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} AND period IN ({" +
-		ParameterPeriod + ":String}, {" + ParameterNextPeriod + ":String}) AND request_id = {" + ParameterRequest + ":String} ORDER BY ver DESC LIMIT 1"
+		ParameterPeriod + ":String}, {" + ParameterNextPeriod + ":String}) AND request_id = {" + ParameterRequest +
+		":String} ORDER BY ver DESC LIMIT 1"
 }
 
 // ScanUsageEvent reads a row of UsageEventQuery.

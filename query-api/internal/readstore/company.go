@@ -152,7 +152,8 @@ func (q CompanyQuery) answer(ctx context.Context, w *session) (Record, error) {
 
 func companyRecord(c *readmodel.CompanyRow) Record {
 	return Record{
-		Body: appendCompany(nil, c), Groups: []string{"company"}, Identities: []string{targetCompany + " " + c.CompanyID},
+		Body: appendCompany(nil, c), Groups: []string{"company"},
+		Identities: []string{targetCompany + " " + c.CompanyID},
 	}
 }
 
@@ -254,7 +255,8 @@ func scoreName(name, location string, rows []*readmodel.CompanyRow) ([]scoredCom
 		}
 		score := company.NameScore(name, at, k.Profile.Name, headquarters, location != "")
 		if score > 0 {
-			scored = append(scored, scoredCompany{c, Candidate{CompanyID: c.CompanyID, Name: k.Profile.Name, Score: score}})
+			candidate := Candidate{CompanyID: c.CompanyID, Name: k.Profile.Name, Score: score}
+			scored = append(scored, scoredCompany{c, candidate})
 		}
 	}
 	return scored, nil

@@ -51,18 +51,21 @@ func operations() []operation {
 		internal      = http.StatusInternalServerError
 	)
 	lists := []parameter{
-		{name: "addons"}, {name: "must_have"}, {name: "fields"}, {name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
+		{name: "addons"}, {name: "must_have"}, {name: "fields"}, {name: "max_credits", integer: true},
+		{name: "dry_run", boolean: true},
 	}
 	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{
 		{
-			id: "enrichPerson", data: true, method: http.MethodPost, path: "/v1/person/enrich", scope: event.ScopeEnrich,
+			id: "enrichPerson", method: http.MethodPost, path: "/v1/person/enrich", scope: event.ScopeEnrich,
+			data:    true,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.PersonEnrichRequest) },
 			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true, sized: "items",
 		},
 		{
-			id: "searchPeople", data: true, method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
+			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
+			data:    true,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 			body:  func() any { return new(api.SearchRequest) },
 			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,
@@ -73,13 +76,15 @@ func operations() []operation {
 			body: func() any { return new(api.SearchRequest) },
 		},
 		{
-			id: "enrichCompany", data: true, method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
+			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
+			data:    true,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.CompanyEnrichRequest) },
 			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true, sized: "items",
 		},
 		{
-			id: "discoverPerson", data: true, method: http.MethodPost, path: "/v1/person/discover", scope: event.ScopeDiscover,
+			id: "discoverPerson", method: http.MethodPost, path: "/v1/person/discover", scope: event.ScopeDiscover,
+			data:    true,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, patient: true,
 			body:  func() any { return new(api.PersonDiscoverRequest) },
 			price: func(p event.Prices) int64 { return p.Discover },
@@ -95,20 +100,23 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 		{
-			id: "getNetworkPerson", data: true, method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
+			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
+			data:    true,
 			invalid: bad, unavailable: internal,
 			parameters: append([]parameter{
 				{name: "network", required: true, hint: "give a username or a profile URL"},
 			}, lists...), price: webset,
 		},
 		{
-			id: "postNetworkPerson", data: true, method: http.MethodPost, path: "/v1/webset/network/person",
+			id: "postNetworkPerson", method: http.MethodPost, path: "/v1/webset/network/person",
+			data:    true,
 			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			body: func() any { return new(api.NetworkPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
-			id: "getCodehostPerson", data: true, method: http.MethodGet, path: "/v1/webset/codehost/person",
+			id: "getCodehostPerson", method: http.MethodGet, path: "/v1/webset/codehost/person",
+			data:    true,
 			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			parameters: append([]parameter{
@@ -116,7 +124,8 @@ func operations() []operation {
 			}, lists...), price: webset,
 		},
 		{
-			id: "postCodehostPerson", data: true, method: http.MethodPost, path: "/v1/webset/codehost/person",
+			id: "postCodehostPerson", method: http.MethodPost, path: "/v1/webset/codehost/person",
+			data:    true,
 			scope:   event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			body: func() any { return new(api.CodehostPersonRequest) }, price: webset, sized: "the list of identifiers",

@@ -48,8 +48,9 @@ type webset struct {
 
 func (s *Server) networkWebset() webset {
 	return webset{
-		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(), record: s.fields.network,
-		link: readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask,
+		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(),
+		record: s.fields.network,
+		link:   readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask,
 		needs: map[string]string{"personal_email": addonEmail},
 		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
 			username, err := s.person(identity.Network, identity.Network, id)
@@ -62,8 +63,9 @@ func (s *Server) networkWebset() webset {
 
 func (s *Server) codehostWebset() webset {
 	return webset{
-		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(), record: s.fields.codehost,
-		link: readmodel.FieldNetwork, mask: readmodel.CodehostFieldMask,
+		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(),
+		record: s.fields.codehost,
+		link:   readmodel.FieldNetwork, mask: readmodel.CodehostFieldMask,
 		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
 			username, err := s.person(identity.Codehost, identity.Codehost, id)
 			q := readstore.CodehostQuery{Username: username, Network: addons[addonNetwork], MustHave: must}
