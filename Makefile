@@ -23,6 +23,11 @@ SEEDS     ?= 20
 TESTS     ?= work
 TESTFLAGS ?=
 
+# PYTHON builds the environment of the tools of the Python client: Python 3.10 or newer.
+PYTHON    ?= python3
+PYRIGHT   := npm exec --yes --loglevel=error -- pyright@1.1.407
+CLIENT_PY := .cache/client-py
+
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 SPECTRAL  := npm exec --yes --loglevel=error -- @stoplight/spectral-cli@6.16.3
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -94,17 +99,27 @@ test-api: build engine ## the API description: compared with the last release, a
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
 
 .PHONY: docs-check
-docs-check: engine ## the documentation: links, commands in code blocks, tables and figures (needs Node, Python; minutes)
+docs-check: engine $(CLIENT_PY)/test ## the documentation: links, commands in code blocks, tables and figures (needs Node, Python; minutes)
 	$(GO) test -count=1 -run '^(TestDocs_|TestMetrics_)' ./deploy/cmd/muster
 	$(GO) test -count=1 -run '^(TestPage|TestMeasured)' ./query-api/internal/search/clause ./query-api/internal/docs ./discovery-worker/internal/evaluate ./deploy/docs
 	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestDocs_CodeBlocksRun|TestDocs_ScreenshotsAreCurrentAndUsed|TestDocs_SnippetsRun|TestBackupPage|TestUpgradePage|TestClientsPage|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
 
 .PHONY: test-clients
-test-clients: engine ## both clients, the snippets of the guides, and Kafka clients in Python and JavaScript, on `muster up` (needs Node, Python)
+test-clients: engine test-client-py ## the clients, the snippets of the guides, and Kafka clients in Python and JavaScript, on `muster up` (needs Node, Python)
 	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test
 	cd query-api/client-ts && npx --yes node@18.20.8 --test dist/test/client.test.js # the oldest supported version
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
+
+.PHONY: test-client-py
+test-client-py: $(CLIENT_PY)/test ## the Python client without a service: generated files, style, types, the oldest supported version, tests
+	$(CLIENT_PY)/bin/python query-api/client-py/generate.py
+	git diff --exit-code query-api/client-py/src/muster_client/{models,client}.py
+	cd query-api/client-py && export PATH="$(CURDIR)/$(CLIENT_PY)/bin:$$PATH" PYTHONPATH=src && \
+		ruff check --quiet && ruff format --quiet --check && mypy && \
+		$(PYRIGHT) --pythonpath "$(CURDIR)/$(CLIENT_PY)/bin/python" && \
+		vermin --quiet --target=3.9- --no-tips --eval-annotations src example && \
+		python -m pytest
 
 .PHONY: test-connect
 test-connect: engine ## the code of connect.md: clickhouse-connect, DuckDB, JDBC, clickhouse-go (needs Python, Java 17, Maven)
@@ -143,8 +158,18 @@ tidy: ## tidy every module, in dependency order
 	$(GO) work sync # updates the modules to common versions, without go.sum
 	for m in $(MODULES); do (cd $$m && $(GO) mod tidy); done
 
-generate: ## regenerate generated files
+generate: $(CLIENT_PY)/generate ## regenerate generated files (needs Python)
 	for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
+	$(CLIENT_PY)/bin/python query-api/client-py/generate.py
+
+$(CLIENT_PY)/generate: query-api/client-py/requirements-generate.txt
+	$(PYTHON) -m venv --clear $(CLIENT_PY)
+	$(CLIENT_PY)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(CLIENT_PY)/test: query-api/client-py/requirements.txt $(CLIENT_PY)/generate
+	$(CLIENT_PY)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 clean: ## remove build output (not the data directory and the engine's cache)
 	rm -rf bin dist

@@ -25,7 +25,7 @@ import (
 	"muster/query-api/client"
 )
 
-// The examples of the Go and TypeScript clients run to completion: an enrichment that is rejected once and retried
+// The examples of the Go, Python and TypeScript clients run to completion: an enrichment that is rejected once and retried
 // after Retry-After, a search walk, an error, a verified webhook.
 func TestClients_ExamplesRun(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "100", "--webhook-allow", "127.0.0.0/8")
@@ -36,15 +36,18 @@ func TestClients_ExamplesRun(t *testing.T) {
 	}
 	p.musterJSON(t, &secrets, "account", "webhook-secret", "show", organizations[0].OrganizationID, "--json")
 	const username = "octavia" // an example that is in the sample data
+	python, pythonPath := pythonClient(t)
 	for name, command := range map[string][]string{
 		"Go": {"go", "run", "muster/query-api/client/example", username},
+		"Python": {python, filepath.Join("..", "..", "query-api", "client-py", "example", "example.py"), username},
 		"TypeScript": {"node", filepath.Join("..", "..", "query-api", "client-ts", "dist", "example", "example.js"),
 			username},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := exec.CommandContext(t.Context(), command[0], command[1:]...)
 			busy := tooBusyAtFirst(t, p.BaseURL)
-			run.Env = append(environment(), "MUSTER_URL="+busy.url, "KEY="+p.APIKey, "SECRET="+secrets[0].Secret)
+			run.Env = append(environment(), "MUSTER_URL="+busy.url, "KEY="+p.APIKey, "SECRET="+secrets[0].Secret,
+				pythonPath)
 			out, err := run.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			t.Logf("%s", out)
@@ -205,6 +208,19 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	}
 	delete(operations, "get /docs") // a page for browsers
 	require.Equal(t, operations, called)
+}
+
+// tests/live.py calls every operation with the synchronous and the asynchronous Python client; test_client.py checks
+// that the clients have a method for each.
+func TestClients_PythonCallsEveryOperation(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "300")
+	python, pythonPath := pythonClient(t)
+	run := exec.CommandContext(t.Context(), python, "-m", "pytest", "-p", "no:cacheprovider", "tests/live.py")
+	run.Dir = filepath.Join("..", "..", "query-api", "client-py")
+	run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+p.APIKey, pythonPath)
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Regexp(t, `\b10 passed\b`, string(out))
 }
 
 // roundTripper is a function as an [http.RoundTripper].

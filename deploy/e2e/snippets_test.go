@@ -228,6 +228,17 @@ func deliver(t *testing.T, url, secret, body string) int {
 	return resp.StatusCode
 }
 
+// pythonClient returns the program of the environment that `make test-client-py` builds, with the tools and dependencies
+// of the Python client, and the variable with the client's source.
+func pythonClient(t *testing.T) (program, pythonPath string) {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	program = filepath.Join(root, ".cache", "client-py", "bin", "python")
+	require.FileExists(t, program, "run make test-client-py")
+	return program, "PYTHONPATH=" + filepath.Join(root, "query-api", "client-py", "src")
+}
+
 // runSnippet runs a program and returns its output.
 func runSnippet(t *testing.T, dir string, env []string, language, code string) string {
 	t.Helper()
@@ -236,10 +247,11 @@ func runSnippet(t *testing.T, dir string, env []string, language, code string) s
 	file := filepath.Join(t.TempDir(),
 		map[string]string{"sh": "main.sh", "python": "main.py", "js": "main.mjs", "go": "main.go"}[language])
 	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
-	command := map[string][]string{"sh": {"bash", "-eu", file}, "python": {"python3", file}, "js": {"node", file},
+	python, pythonPath := pythonClient(t)
+	command := map[string][]string{"sh": {"bash", "-eu", file}, "python": {python, file}, "js": {"node", file},
 		"go": {"go", "run", file}}[language]
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env, cmd.Dir = env, dir
+	cmd.Env, cmd.Dir = append(env[:len(env):len(env)], pythonPath), dir
 	if language == "go" {
 		cmd.Dir = "" // in the workspace, which has the imported client
 	}

@@ -26,6 +26,7 @@ func TestVersion_IsTheSameInAllParts(t *testing.T) {
 		{"deploy/Dockerfile", `(?m)^ARG VERSION=(.*)$`},
 		{"query-api/openapi.yaml", `(?m)^  version: (.*)$`},
 		{"query-api/client/client.go", `(?m)^const Version = "(.*)"$`},
+		{"query-api/client-py/src/muster_client/_http.py", `(?m)^__version__ = "(.*)"$`},
 		{"query-api/client-ts/package.json", `(?m)^  "version": "(.*)",$`},
 		{"query-api/client-ts/package-lock.json", `(?m)^  "version": "(.*)",$`},
 		{"query-api/client-ts/package-lock.json", `"name": "muster-client",\n      "version": "(.*)",`},
