@@ -175,7 +175,7 @@ clean: ## remove build output (not the data directory and the engine's cache)
 	rm -rf bin dist
 
 .PHONY: dist
-dist: ## build dist/: tarball, .deb, .rpm, offline bundle, checksums (minutes the first time)
+dist: ## build dist/: tarball, .deb, .rpm, offline bundle, wheel of the Python client, checksums (minutes the first time)
 	cd deploy/packages && GOWORK=off $(GO) run . $(DISTFLAGS)
 
 .PHONY: test-packages

@@ -25,8 +25,8 @@ import (
 	"muster/query-api/client"
 )
 
-// The examples of the Go, Python and TypeScript clients run to completion: an enrichment that is rejected once and retried
-// after Retry-After, a search walk, an error, a verified webhook.
+// The examples of the Go, Python and TypeScript clients run to completion: an enrichment that is rejected once and
+// retried after Retry-After, a search walk, an error, a verified webhook.
 func TestClients_ExamplesRun(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "100", "--webhook-allow", "127.0.0.0/8")
 	var organizations []account
@@ -38,7 +38,7 @@ func TestClients_ExamplesRun(t *testing.T) {
 	const username = "octavia" // an example that is in the sample data
 	python, pythonPath := pythonClient(t)
 	for name, command := range map[string][]string{
-		"Go": {"go", "run", "muster/query-api/client/example", username},
+		"Go":     {"go", "run", "muster/query-api/client/example", username},
 		"Python": {python, filepath.Join("..", "..", "query-api", "client-py", "example", "example.py"), username},
 		"TypeScript": {"node", filepath.Join("..", "..", "query-api", "client-ts", "dist", "example", "example.js"),
 			username},

@@ -38,10 +38,11 @@ func (b block) String() string { return fmt.Sprintf("%s:%d (%s)", b.page, b.line
 // testedElsewhere returns the pages whose blocks of some languages are run by other tests of `make docs-check`.
 func testedElsewhere() map[string]string {
 	out := map[string]string{
-		"deploy/docs/backup.md sh":  "TestBackupPage",
-		"deploy/docs/upgrade.md sh": "TestUpgradePage",
-		"deploy/docs/clients.md sh": "TestClientsPage",
-		"deploy/docs/clients.md go": "TestClientsPage",
+		"deploy/docs/backup.md sh":      "TestBackupPage",
+		"deploy/docs/upgrade.md sh":     "TestUpgradePage",
+		"deploy/docs/clients.md sh":     "TestClientsPage",
+		"deploy/docs/clients.md go":     "TestClientsPage",
+		"deploy/docs/clients.md python": "TestClientsPage",
 		// TestConnect_ToolsReadTheViews is run by `make test-connect`.
 		"deploy/docs/connect.md python": "TestConnect_ToolsReadTheViews",
 		"deploy/docs/connect.md java":   "TestConnect_ToolsReadTheViews",

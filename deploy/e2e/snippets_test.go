@@ -145,7 +145,7 @@ func main() {
 	require.Equal(t, wanted, ran)
 }
 
-// The steps of the page on the Go client work in an empty folder, and each program does what the page says.
+// The steps of the page on the clients work in an empty folder, and each program does what the page says.
 func TestClientsPage(t *testing.T) {
 	const page, secret = "deploy/docs/clients.md", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	p := start(t, t.TempDir(), "--sample", "100")
@@ -154,8 +154,9 @@ func TestClientsPage(t *testing.T) {
 	dir := t.TempDir()
 	addrs, err := freeport.Addrs(t.Context(), 1)
 	require.NoError(t, err)
+	pythonAddr := strings.Replace(addrs[0], "127.0.0.1:", `("127.0.0.1", `, 1) + ")"
 	here := strings.NewReplacer("http://127.0.0.1:8080", p.BaseURL, "127.0.0.1:9000", addrs[0],
-		"../muster/", root+"/", "export KEY=mk_live_...", "true")
+		`("127.0.0.1", 9000)`, pythonAddr, "../muster/", root+"/", "export KEY=mk_live_...", "true")
 	env := append(environment(), "KEY="+p.APIKey, "SECRET="+secret, "GOWORK=off", "GOFLAGS=")
 	run := func(name string, args ...string) string {
 		t.Helper()
@@ -165,10 +166,46 @@ func TestClientsPage(t *testing.T) {
 		require.NoError(t, err, "%s\n%s", args, out)
 		return string(out)
 	}
-	programs, commands := 0, ""
+	// receive runs a program that receives deliveries and prints their profiles.
+	receive := func(want, name string, args ...string) {
+		t.Helper()
+		receiver := exec.CommandContext(t.Context(), name, args...)
+		var out output
+		receiver.Dir, receiver.Env, receiver.Stdout, receiver.Stderr = dir, env, &out, &out
+		receiver.SysProcAttr = dieWithParent()
+		require.NoError(t, receiver.Start())
+		url := "http://" + addrs[0] + "/muster"
+		eventually(t, startTimeout, func() (bool, string) {
+			return deliver(
+					t, url, secret, `{"full_name":"Ada","custom":{},"confidence":{}}`,
+				) == http.StatusNoContent,
+				out.String()
+		})
+		require.Equal(t, http.StatusUnauthorized, deliver(t, url, "whsec_AAAA", `{"detail":"x"}`))
+		require.Contains(t, out.String(), want)
+		require.NoError(t, receiver.Process.Kill())
+		_ = receiver.Wait()
+	}
+	pythonOutput := []string{
+		`^matched: \['codehost', 'network'\] credits: 1\n(\d+ \S+\n)+error: 400 .*"match"\? .*\n$`,
+		`(?s)^profile\.location\.country\n.*\d\n.*\sprofile_id\s+company_name\s+start_date\n`,
+	}
+	programs, pythonPrograms, commands := 0, 0, ""
 	for _, s := range snippets(t, page) {
 		if s.language == "sh" {
 			commands += run("bash", "-euc", here.Replace(s.code))
+			continue
+		}
+		if s.language == "python" {
+			pythonPrograms++
+			const python, file = "venv/bin/python", "program.py"
+			code := here.Replace(s.code)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(code), 0o600))
+			if pythonPrograms <= len(pythonOutput) {
+				require.Regexp(t, pythonOutput[pythonPrograms-1], run(python, file))
+			} else {
+				receive("profile: msg_1 Ada", filepath.Join(dir, python), file)
+			}
 			continue
 		}
 		programs++
@@ -180,24 +217,10 @@ func TestClientsPage(t *testing.T) {
 			require.Regexp(t, `(?m)^\S+ \S+$`, run("go", "run", "."), "a result of the search")
 		case 3:
 			run("go", "build", "-o", "receiver", ".")
-			receiver := exec.CommandContext(t.Context(), filepath.Join(dir, "receiver"))
-			var out output
-			receiver.Env, receiver.Stdout, receiver.Stderr = env, &out, &out
-			receiver.SysProcAttr = dieWithParent()
-			require.NoError(t, receiver.Start())
-			t.Cleanup(func() { _, _ = receiver.Process.Kill(), receiver.Wait() })
-			url := "http://" + addrs[0] + "/muster"
-			eventually(t, startTimeout, func() (bool, string) {
-				return deliver(
-						t, url, secret, `{"full_name":"Ada","custom":{},"confidence":{}}`,
-					) == http.StatusNoContent,
-					out.String()
-			})
-			require.Equal(t, http.StatusUnauthorized, deliver(t, url, "whsec_AAAA", `{"detail":"x"}`))
-			require.Contains(t, out.String(), `profile: msg_1 "Ada"`)
+			receive(`profile: msg_1 "Ada"`, filepath.Join(dir, "receiver"))
 		}
 	}
-	require.Equal(t, 3, programs)
+	require.Equal(t, []int{3, 3}, []int{programs, pythonPrograms})
 	require.Contains(t, commands, "matched: [codehost network] credits: 1\nusername: ")
 	require.DirExists(t, filepath.Join(dir, "vendor", "muster", "query-api", "client"))
 	module, err := os.ReadFile(filepath.Join(dir, "go.mod"))
@@ -228,8 +251,8 @@ func deliver(t *testing.T, url, secret, body string) int {
 	return resp.StatusCode
 }
 
-// pythonClient returns the program of the environment that `make test-client-py` builds, with the tools and dependencies
-// of the Python client, and the variable with the client's source.
+// pythonClient returns the program of the environment that `make test-client-py` builds, with the dependencies of the
+// Python client, and the variable with the client's source.
 func pythonClient(t *testing.T) (program, pythonPath string) {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))

@@ -18,6 +18,7 @@ func main() {
 	var r release
 	flag.StringVar(&r.root, "root", "../..", "root of the repository")
 	flag.StringVar(&r.out, "out", "../../dist", "directory to write to")
+	flag.StringVar(&r.python, "python", "python3", "Python with pip, which builds the wheel of the Python client")
 	flag.BoolVar(&r.offline, "offline", true, "build the bundle with the engine, for the platform of this machine")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -31,8 +32,8 @@ func main() {
 
 // release is one version of muster, to be built from a working tree.
 type release struct {
-	root, out string
-	offline   bool
+	root, out, python string
+	offline           bool
 	// version defaults to the content of file VERSION.
 	version string
 	// mtime is the time of every packaged file: SOURCE_DATE_EPOCH, or the time of the commit.
@@ -64,7 +65,11 @@ func (r *release) build(ctx context.Context) error {
 	if len(written) == 0 {
 		return errors.New("no platform has an embedded engine")
 	}
-	return writeChecksums(r.out, written)
+	wheel, err := r.buildWheel(ctx)
+	if err != nil {
+		return err
+	}
+	return writeChecksums(r.out, append(written, wheel))
 }
 
 // prepare creates out, and reads the version and the time.
@@ -169,4 +174,31 @@ func (r *release) compile(ctx context.Context, lib library, program string) erro
 		return fmt.Errorf("build muster: %w", err)
 	}
 	return nil
+}
+
+// buildWheel builds the wheel of the Python client and returns its name.
+func (r *release) buildWheel(ctx context.Context) (string, error) {
+	source, err := filepath.Abs(filepath.Join(r.root, "query-api", "client-py"))
+	if err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(r.out, ".wheel-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	//nolint:gosec // the program is a flag
+	cmd := exec.CommandContext(ctx, r.python, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
+		"--no-deps", "--no-cache-dir", "--wheel-dir", work, source)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.mtime.Unix()))
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build wheel with %s -m pip: %w", r.python, err)
+	}
+	wheels, err := filepath.Glob(filepath.Join(work, "*.whl"))
+	if err != nil || len(wheels) != 1 {
+		return "", errors.Join(err, fmt.Errorf("pip built %d wheels, not 1", len(wheels)))
+	}
+	name := filepath.Base(wheels[0])
+	return name, os.Rename(wheels[0], filepath.Join(r.out, name))
 }

@@ -2,8 +2,11 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +21,8 @@ import (
 // newRelease returns a release of a program that does nothing, and the path of the program.
 func newRelease(t *testing.T) (*release, string) {
 	t.Helper()
-	r := &release{root: "../..", out: t.TempDir(), version: "1.2.3", mtime: time.Unix(1_800_000_000, 0).UTC()}
+	r := &release{root: "../..", out: t.TempDir(), python: "python3", version: "1.2.3",
+		mtime: time.Unix(1_800_000_000, 0).UTC()}
 	program := filepath.Join(t.TempDir(), "muster")
 	require.NoError(t, os.WriteFile(program, []byte("program"), 0o600))
 	return r, program
@@ -75,6 +79,36 @@ func TestRelease_TarballHoldsProgramUnitAndDocuments(t *testing.T) {
 	} {
 		require.Equal(t, mode, modes["muster_1.2.3/"+name], name)
 	}
+}
+
+func TestRelease_WheelIsTypedAndReproducible(t *testing.T) {
+	var wheels [][]byte
+	for range 2 {
+		r, _ := newRelease(t)
+		name, err := r.buildWheel(t.Context())
+		require.NoError(t, err)
+		require.Regexp(t, `^muster_client-\d+\.\d+\.\d+-py3-none-any\.whl$`, name)
+		entries, err := os.ReadDir(r.out)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+		wheel, err := os.ReadFile(filepath.Join(r.out, name))
+		require.NoError(t, err)
+		wheels = append(wheels, wheel)
+	}
+	require.Equal(t, wheels[0], wheels[1])
+	archive, err := zip.NewReader(bytes.NewReader(wheels[0]), int64(len(wheels[0])))
+	require.NoError(t, err)
+	for _, name := range []string{"__init__.py", "py.typed", "client.py", "async_client.py", "models.py"} {
+		_, err := fs.Stat(archive, "muster_client/"+name)
+		require.NoError(t, err)
+	}
+	metadata, err := fs.Glob(archive, "muster_client-*.dist-info/METADATA")
+	require.NoError(t, err)
+	require.Len(t, metadata, 1)
+	text, err := fs.ReadFile(archive, metadata[0])
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\nRequires-Python: >=3.9\n")
+	require.Contains(t, string(text), "\nRequires-Dist: pandas>=2; extra == 'pandas'\n")
 }
 
 func TestRelease_RPMHoldsProgramUnitAndConfiguration(t *testing.T) {
