@@ -53,11 +53,14 @@ func TestClients_ExamplesRun(t *testing.T) {
 			t.Logf("%s", out)
 			for _, line := range []string{
 				`(?m)^enrich: .*codehost.*network`, `(?m)^search: (\d+) of \d+$`, `(?m)^refused: .*400.*foreign host`,
-				`(?m)^context: 202$`, `(?m)^webhook: true`,
+				`(?m)^context: 202$`, `(?mi)^webhook: true`,
 			} {
 				require.Regexp(t, line, string(out))
 			}
 			require.NotContains(t, string(out), "search: 0 of")
+			if name == "Python" {
+				require.Contains(t, string(out), "\nasync: True False\n", "one person is known")
+			}
 			busy.mu.Lock()
 			defer busy.mu.Unlock()
 			require.Len(t, busy.tries, 2, "tries of the client")

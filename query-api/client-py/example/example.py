@@ -46,7 +46,7 @@ def receive(api: Client, secret: str, username: str) -> None:
             delivery = verify_webhook(dict(self.headers), body, secret)
             self.send_response(204)
             self.end_headers()
-            print("webhook:", delivery.profile is not None, delivery.request_id == accepted.value.request_id)
+            print("webhook:", delivery.profile is not None and delivery.request_id == accepted.value.request_id)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Logs nothing."""
