@@ -20,7 +20,7 @@ QUERY = {"match": {"profile.headline": "engineer"}}
 def main(url: str, key: str, secret: str, username: str) -> None:
     with Client(url, key) as api:
         enriched = api.enrich_person(codehost=username, websets=["codehost", "network"])
-        print("enrich:", *enriched.value["websets_matched"])
+        print("enrich:", *enriched.value.get("websets_matched", []))
 
         found = sum(1 for person in api.people(query=QUERY, size=5) if person.get("profile_id"))
         total = api.search_people(query=QUERY, size=0).value["total"]

@@ -49,6 +49,13 @@ def test_people_and_companies_are_enriched(api: Any) -> None:
     assert again.metadata.replayed
     assert again.value == first.value
 
+    results = api("enrich_person", items=[{"reference": "a", "codehost": USERNAME}, {"reference": "b"}]).value[
+        "results"
+    ]
+    assert results[0]["person"]["codehost"]["user_id"] == first.value["person"]["codehost"]["user_id"]
+    assert results[1]["reference"] == "b"
+    assert results[1]["detail"]
+
     page = api("search_people", query={"exists": {"field": "experience.company_url"}}, size=2, _source=["experience"])
     assert_paid(page.metadata)
     jobs = [job for person in page.value["results"] for job in person["experience"] if "company_url" in job]
@@ -108,7 +115,9 @@ def test_records_are_read_by_identifier(api: Any) -> None:
     assert people.value == [person.value, {}]
     assert api("get_network_person", "no-such-person").metadata.miss_reason == "not_found"
     assert api("get_codehost_person", USERNAME, dry_run=True).dry_run["max_credits"] > 0
-    assert api("get_codehost_person", USERNAME, max_credits=5).value
+    assert api("get_codehost_person", USERNAME, max_credits=5, fields=["codehost_username"]).value.keys() == {
+        "codehost_username"
+    }
 
 
 def test_service_describes_usage_api_and_errors(api: Any) -> None:

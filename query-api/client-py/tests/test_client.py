@@ -63,11 +63,19 @@ def test_base_url_may_have_a_path(call: Caller) -> None:
 
 def test_get_sends_lists_and_omits_defaults(call: Caller) -> None:
     with serve(lambda _: Answer("{}")) as service:
-        call(service.url, "get_codehost_person", "a b", addons=["network"], must_have=["repos", "bio"], max_credits=0)
+        call(
+            service.url,
+            "get_codehost_person",
+            "a b",
+            addons=["network"],
+            must_have=["repos", "bio"],
+            fields=["bio"],
+            max_credits=0,
+        )
         call(service.url, "get_network_person", "https://network.example/in/x?y", dry_run=True)
     assert service.requests[0].path in (
-        "/v1/webset/codehost/person?codehost=a%20b&addons=network&must_have=repos%2Cbio&max_credits=0",
-        "/v1/webset/codehost/person?codehost=a+b&addons=network&must_have=repos%2Cbio&max_credits=0",
+        "/v1/webset/codehost/person?codehost=a%20b&addons=network&must_have=repos%2Cbio&fields=bio&max_credits=0",
+        "/v1/webset/codehost/person?codehost=a+b&addons=network&must_have=repos%2Cbio&fields=bio&max_credits=0",
     )
     query = httpx.URL("http://x" + service.requests[1].path).params
     assert dict(query) == {"network": "https://network.example/in/x?y", "dry_run": "true"}
@@ -149,6 +157,7 @@ def test_response_has_metadata(call: Caller) -> None:
         "X-Quota-Remaining": "9",
         "X-Degraded": "web_search, language_model",
         "X-Miss-Reason": "not_found",
+        "X-Data-As-Of": "2026-11-29T08:20:00Z; lag=2",
         "Age": "86400",
         "Idempotent-Replayed": "true",
     }
@@ -160,12 +169,13 @@ def test_response_has_metadata(call: Caller) -> None:
     assert (metadata.quota.used, metadata.quota.limit, metadata.quota.remaining) == (1, 10, 9)
     assert metadata.degraded == ("web_search", "language_model")
     assert metadata.miss_reason == "not_found"
+    assert metadata.as_of == datetime.datetime(2026, 11, 29, 8, 20, tzinfo=datetime.timezone.utc)
     assert metadata.age == datetime.timedelta(days=1)
     assert metadata.replayed
 
 
 def test_hostile_headers_do_not_fail_the_call(call: Caller) -> None:
-    huge = dict.fromkeys(("Age", "X-RateLimit-Reset", "X-Credits-Charged"), "9" * 18)
+    huge = dict.fromkeys(("Age", "X-RateLimit-Reset", "X-Credits-Charged", "X-Data-As-Of"), "9" * 18)
     hostile: list[dict[str, str]] = [{**huge}, dict.fromkeys(huge, "x"), dict.fromkeys(huge, "-1")]
     with serve(lambda number: Answer("{}", headers=hostile[number])) as service:
         for _ in hostile:

@@ -64,9 +64,14 @@ class Metadata:
     quota: Quota
     """State of the plan's credits, in responses to a search (X-Quota-*)."""
     miss_reason: str
-    """Why the response has no record: "not_found", or "must_have: " and the missing fields. Empty for lists."""
+    """
+    Why the response has no record (X-Miss-Reason): "not_found", "below_confidence", or "must_have: " and the missing
+    fields. Empty for lists.
+    """
     degraded: tuple[str, ...]
     """Stages without a complete result (X-Degraded)."""
+    as_of: Optional[datetime.datetime]
+    """Time as of which the data has every published record (X-Data-As-Of)."""
     age: datetime.timedelta
     """Age of a stored result of discover_person."""
     replayed: bool
@@ -193,9 +198,18 @@ def new_metadata(response: httpx.Response) -> Metadata:
         quota=Quota(number("X-Quota-Used"), number("X-Quota-Limit"), number("X-Quota-Remaining")),
         miss_reason=headers.get("X-Miss-Reason", ""),
         degraded=tuple(stage.strip() for stage in headers.get("X-Degraded", "").split(",") if stage.strip()),
+        as_of=parse_time(headers.get("X-Data-As-Of", "").split(";")[0]),
         age=datetime.timedelta(seconds=min(number("Age"), 10**9)),
         replayed=headers.get("Idempotent-Replayed") == "true",
     )
+
+
+def parse_time(text: str) -> Optional[datetime.datetime]:
+    """Returns the time of a text such as 2026-11-29T08:20:00Z, or None."""
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
+    except ValueError:
+        return None
 
 
 def check(response: httpx.Response) -> tuple[Metadata, bytes]:

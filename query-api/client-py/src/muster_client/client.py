@@ -93,14 +93,15 @@ class Client:
         """
         Finds a person by username or email (POST /v1/person/enrich).
 
-        If there is no match, websets_matched is empty and nothing is charged.
+        If there is no match, websets_matched is empty and nothing is charged. With items it finds up to 100
+        people, and results has one result for each, in order.
         """
         return self._post("/v1/person/enrich", person, idempotency_key)
 
     def enrich_company(
         self, *, idempotency_key: Optional[str] = None, **company: Unpack[CompanyEnrichRequest]
     ) -> Response[CompanyEnrichResponse]:
-        """Finds a company by slug, ID or URL (POST /v1/company/enrich)."""
+        """Finds a company by slug, ID, URL, domain or name (POST /v1/company/enrich), or up to 100 with items."""
         return self._post("/v1/company/enrich", company, idempotency_key)
 
     def search_people(
@@ -162,6 +163,7 @@ class Client:
         *,
         addons: Sequence[NetworkAddon] = (),
         must_have: Sequence[NetworkMustHave] = (),
+        fields: Sequence[str] = (),
         max_credits: Optional[int] = None,
         dry_run: bool = False,
     ) -> Response[NetworkPerson]:
@@ -170,7 +172,13 @@ class Client:
 
         If there is no match it is empty.
         """
-        params = {"network": network, "addons": addons, "must_have": must_have, "max_credits": max_credits}
+        params = {
+            "network": network,
+            "addons": addons,
+            "must_have": must_have,
+            "fields": fields,
+            "max_credits": max_credits,
+        }
         return self._get("/v1/webset/network/person", params, dry_run)
 
     def post_network_person(
@@ -189,6 +197,7 @@ class Client:
         *,
         addons: Sequence[CodehostAddon] = (),
         must_have: Sequence[CodehostMustHave] = (),
+        fields: Sequence[str] = (),
         max_credits: Optional[int] = None,
         dry_run: bool = False,
     ) -> Response[CodehostPerson]:
@@ -197,7 +206,13 @@ class Client:
 
         If there is no match it is empty.
         """
-        params = {"codehost": codehost, "addons": addons, "must_have": must_have, "max_credits": max_credits}
+        params = {
+            "codehost": codehost,
+            "addons": addons,
+            "must_have": must_have,
+            "fields": fields,
+            "max_credits": max_credits,
+        }
         return self._get("/v1/webset/codehost/person", params, dry_run)
 
     def post_codehost_person(

@@ -59,24 +59,19 @@ username.
 WebsetName: TypeAlias = Literal["codehost", "network"]
 
 
-class PersonEnrichRequest(TypedDict):
-    """At least one of `codehost`, `network_username` and `email`."""
+RecordField: TypeAlias = str
 
-    codehost: NotRequired[Optional[str]]
-    """Code-hosting username (or profile URL)."""
-    network_username: NotRequired[Optional[str]]
-    """Professional-network profile slug (or profile URL)."""
-    email: NotRequired[Optional[str]]
-    """
-    Matched against all email addresses of the records of the requested websets. A no-reply address of the
-    code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
-    account.
-    """
-    websets: NotRequired[Optional[list[WebsetName]]]
-    max_credits: NotRequired[Optional[int]]
-    """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
-    dry_run: NotRequired[Optional[bool]]
-    """Validates the call and returns its maximum cost; nothing is read or charged."""
+
+RecordFields: TypeAlias = Optional[list[RecordField]]
+"""
+The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
+of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
+everything in it. Only fields of this document can be selected. The price stays the same.
+"""
+
+
+Reference: TypeAlias = Optional[str]
+"""The caller's own name of the item, at most 256 bytes, repeated in its result."""
 
 
 class ContextRequest(TypedDict):
@@ -160,13 +155,10 @@ class Evidence(TypedDict):
     """
 
 
-class CompanyEnrichRequest(TypedDict):
-    """
-    At least one identifier. They are tried in this order; identifiers after the first match are ignored, including
-    their limits (1 to 400 characters, `network_url` 2,048).
+class CompanyEnrichItem(TypedDict):
+    """At least one identifier, as in a call for one company."""
 
-    """
-
+    reference: NotRequired[Reference]
     network_slug: NotRequired[Optional[str]]
     """Company slug."""
     network_id: NotRequired[Optional[str]]
@@ -175,10 +167,16 @@ class CompanyEnrichRequest(TypedDict):
     """Full company URL, with or without scheme; the slug is extracted from it."""
     company_id: NotRequired[Optional[str]]
     """Internal company ID."""
-    max_credits: NotRequired[Optional[int]]
-    """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
-    dry_run: NotRequired[Optional[bool]]
-    """Validates the call and returns its maximum cost; nothing is read or charged."""
+    website: NotRequired[Optional[str]]
+    """The company's website, with or without scheme; its registrable domain is compared."""
+    domain: NotRequired[Optional[str]]
+    """A domain of the company, such as that of its website."""
+    email: NotRequired[Optional[str]]
+    """An email address at the company; only its domain is used. Free mailboxes identify no company."""
+    name: NotRequired[Optional[str]]
+    """The company's name. Case, accents, punctuation and the legal form are ignored."""
+    location: NotRequired[Optional[str]]
+    """Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`."""
 
 
 Identifiers: TypeAlias = list[Identifier]
@@ -309,6 +307,13 @@ class SearchStatement(TypedDict):
     """
     sql: str
     parameters: dict[str, str]
+
+
+class CompanyCandidate(TypedDict):
+    company_id: str
+    name: NotRequired[str]
+    score: float
+    """How well the company fits."""
 
 
 class DiscoveredLink(TypedDict):
@@ -471,6 +476,23 @@ class Usage(TypedDict):
     endpoints: list[UsageLine]
 
 
+class PersonEnrichItem(TypedDict):
+    """At least one of `codehost`, `network_username` and `email`."""
+
+    reference: NotRequired[Reference]
+    codehost: NotRequired[Optional[str]]
+    """Code-hosting username (or profile URL)."""
+    network_username: NotRequired[Optional[str]]
+    """Professional-network profile slug (or profile URL)."""
+    email: NotRequired[Optional[str]]
+    """
+    Matched against all email addresses of the records of the requested websets. A no-reply address of the
+    code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+    account.
+    """
+    websets: NotRequired[Optional[list[WebsetName]]]
+
+
 class Social(TypedDict):
     platform: Literal["codehost", "network", "microblog"]
     username: str
@@ -484,10 +506,45 @@ class Social(TypedDict):
     evidence: NotRequired[list[Evidence]]
 
 
+class CompanyEnrichRequest(TypedDict):
+    """
+    At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
+    their limits (1 to 400 characters, `network_url` and `website` 2,048).
+
+    """
+
+    network_slug: NotRequired[Optional[str]]
+    """Company slug."""
+    network_id: NotRequired[Optional[str]]
+    """The professional network's internal company ID."""
+    network_url: NotRequired[Optional[str]]
+    """Full company URL, with or without scheme; the slug is extracted from it."""
+    company_id: NotRequired[Optional[str]]
+    """Internal company ID."""
+    website: NotRequired[Optional[str]]
+    """The company's website, with or without scheme; its registrable domain is compared."""
+    domain: NotRequired[Optional[str]]
+    """A domain of the company, such as that of its website."""
+    email: NotRequired[Optional[str]]
+    """An email address at the company; only its domain is used. Free mailboxes identify no company."""
+    name: NotRequired[Optional[str]]
+    """The company's name. Case, accents, punctuation and the legal form are ignored."""
+    location: NotRequired[Optional[str]]
+    """Where the company with the `name` has its headquarters, such as `Lisbon, Portugal`."""
+    items: NotRequired[Optional[list[CompanyEnrichItem]]]
+    """Companies to find in one call, each like a call of its own."""
+    fields: NotRequired[RecordFields]
+    max_credits: NotRequired[Optional[int]]
+    """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
+    dry_run: NotRequired[Optional[bool]]
+    """Validates the call and returns its maximum cost; nothing is read or charged."""
+
+
 class NetworkPersonRequest(TypedDict):
     network: Identifiers
     addons: NotRequired[Optional[list[NetworkAddon]]]
     must_have: NotRequired[Optional[list[NetworkMustHave]]]
+    fields: NotRequired[RecordFields]
     max_credits: NotRequired[Optional[int]]
     """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
     dry_run: NotRequired[Optional[bool]]
@@ -498,6 +555,7 @@ class CodehostPersonRequest(TypedDict):
     codehost: Identifiers
     addons: NotRequired[Optional[list[CodehostAddon]]]
     must_have: NotRequired[Optional[list[CodehostMustHave]]]
+    fields: NotRequired[RecordFields]
     max_credits: NotRequired[Optional[int]]
     """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
     dry_run: NotRequired[Optional[bool]]
@@ -683,17 +741,59 @@ class NetworkAddonData(TypedDict):
     certifications_count: NotRequired[int]
 
 
+class PersonEnrichRequest(TypedDict):
+    """At least one of `codehost`, `network_username` and `email`; or `items` without them and `websets`."""
+
+    codehost: NotRequired[Optional[str]]
+    """Code-hosting username (or profile URL)."""
+    network_username: NotRequired[Optional[str]]
+    """Professional-network profile slug (or profile URL)."""
+    email: NotRequired[Optional[str]]
+    """
+    Matched against all email addresses of the records of the requested websets. A no-reply address of the
+    code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its
+    account.
+    """
+    websets: NotRequired[Optional[list[WebsetName]]]
+    items: NotRequired[Optional[list[PersonEnrichItem]]]
+    """People to find in one call, each like a call of its own."""
+    fields: NotRequired[RecordFields]
+    max_credits: NotRequired[Optional[int]]
+    """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
+    dry_run: NotRequired[Optional[bool]]
+    """Validates the call and returns its maximum cost; nothing is read or charged."""
+
+
 class PersonDiscoverResponse(TypedDict):
     """The input and the profiles found."""
 
     socials: list[Social]
 
 
-class CompanyEnrichResponse(TypedDict):
-    """The company, if it matched."""
+class CompanyEnrichResult(TypedDict):
+    """The response to an item, or `detail`."""
 
-    matched: bool
-    company: Optional[Company]
+    reference: NotRequired[str]
+    """That of the item; absent if it has none."""
+    matched: NotRequired[bool]
+    company: NotRequired[Optional[Company]]
+    candidates: NotRequired[list[CompanyCandidate]]
+    """The companies that may be meant, best first, if none is clearly meant."""
+    miss_reason: NotRequired[str]
+    """Why nothing matches, as in `X-Miss-Reason`."""
+    detail: NotRequired[str]
+    """Why the item is not valid, and how to fix it."""
+
+
+class CompanyEnrichResponse(TypedDict):
+    """The company, if it matched; with `items`, the results."""
+
+    matched: NotRequired[bool]
+    company: NotRequired[Optional[Company]]
+    candidates: NotRequired[list[CompanyCandidate]]
+    """The companies that may be meant, best first, if none is clearly meant."""
+    results: NotRequired[list[CompanyEnrichResult]]
+    """The result of each item, in the order of the items."""
 
 
 class EnrichedCodehost(TypedDict):
@@ -828,6 +928,10 @@ class CodehostPerson(TypedDict):
     additional_emails: NotRequired[list[str]]
     additional_emails_count: NotRequired[int]
     emails: NotRequired[list[str]]
+    emails_count: NotRequired[int]
+    names: NotRequired[list[str]]
+    """Names from all sources."""
+    names_count: NotRequired[int]
     avatar_url: NotRequired[str]
     url: NotRequired[str]
     bio: NotRequired[str]
@@ -877,20 +981,25 @@ class SearchResponse(TypedDict):
     credits_charged: int
 
 
-class Person(TypedDict):
+class EnrichedPerson(TypedDict):
     """One key per matched webset; `{}` if there is no match."""
 
     codehost: NotRequired[EnrichedCodehost]
     network: NotRequired[EnrichedNetwork]
 
 
-class PersonEnrichResponse(TypedDict):
-    """The websets that matched and the person."""
+class PersonEnrichResult(TypedDict):
+    """The response to an item, or `detail`."""
 
-    websets_matched: list[WebsetName]
+    reference: NotRequired[str]
+    """That of the item; absent if it has none."""
+    websets_matched: NotRequired[list[WebsetName]]
     """The websets that matched and returned data; empty if none."""
-    person: Person
-    """One key per matched webset; `{}` if there is no match."""
+    person: NotRequired[EnrichedPerson]
+    miss_reason: NotRequired[str]
+    """Why nothing matches, as in `X-Miss-Reason`."""
+    detail: NotRequired[str]
+    """Why the item is not valid, and how to fix it."""
 
 
 class NetworkPerson(TypedDict):
@@ -937,6 +1046,16 @@ class NetworkPerson(TypedDict):
 
 
 CodehostPersonList: TypeAlias = list[CodehostPerson]
+
+
+class PersonEnrichResponse(TypedDict):
+    """The websets that matched and the person; with `items`, the results."""
+
+    websets_matched: NotRequired[list[WebsetName]]
+    """The websets that matched and returned data; empty if none."""
+    person: NotRequired[EnrichedPerson]
+    results: NotRequired[list[PersonEnrichResult]]
+    """The result of each item, in the order of the items."""
 
 
 NetworkPersonList: TypeAlias = list[NetworkPerson]
