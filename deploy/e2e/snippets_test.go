@@ -187,7 +187,7 @@ func TestClientsPage(t *testing.T) {
 		_ = receiver.Wait()
 	}
 	pythonOutput := []string{
-		`^matched: \['codehost', 'network'\] credits: 1\n(\d+ \S+\n)+error: 400 .*"match"\? .*\n$`,
+		`^matched: \['codehost', 'network'\] credits: 1\n(\S+ \S+\n)+error: 400 .*"match"\? .*\n$`,
 		`(?s)^profile\.location\.country\n.*\d\n.*\sprofile_id\s+company_name\s+start_date\n`,
 	}
 	programs, pythonPrograms, commands := 0, 0, ""
