@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from typing import Any
 
 import pytest
@@ -37,6 +38,18 @@ def assert_paid(metadata: Metadata) -> None:
     assert metadata.rate_limit.reset is not None
     wait = metadata.rate_limit.reset - datetime.datetime.now(datetime.timezone.utc)
     assert abs(wait) < datetime.timedelta(hours=1)
+
+
+def ledger_entry(api: Any, request_id: str) -> Any:
+    """Returns the entry of a call, which the projector writes a few seconds after it."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return api("get_usage_event", request_id).value
+        except ApiError as error:
+            if error.status != 404 or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def test_people_and_companies_are_enriched(api: Any) -> None:
@@ -124,6 +137,9 @@ def test_service_describes_usage_api_and_errors(api: Any) -> None:
     usage = api("get_usage").value
     assert usage["organization_id"]
     assert {"used", "limit", "remaining"} == usage["credits"].keys()
+    paid = api("get_codehost_person", USERNAME)
+    cost = ledger_entry(api, paid.metadata.request_id)
+    assert (cost["outcome"], cost["credits"]) == ("charged", paid.metadata.credits_charged)
     assert "/v1/person/enrich" in api("get_openapi").value["paths"]
     with pytest.raises(ApiError, match="400: .*did you mean") as error:
         api("search_people", query={"mtch_all": {}})

@@ -241,6 +241,7 @@ def test_context_call_has_profile_or_request_id(call: Caller) -> None:
         Answer(json.dumps(profile), headers={"X-Request-Id": "r3"}),
         Answer('{"request_id": "r/2", "status": "processing"}', 202),
         Answer(json.dumps(profile), headers={"X-Request-Id": "r4"}),
+        Answer(json.dumps(profile)),
     ]
     with serve(lambda number: answers[number]) as service:
         accepted = call(service.url, "create_context", person="x", webhook_url="https://x.example").value
@@ -251,7 +252,8 @@ def test_context_call_has_profile_or_request_id(call: Caller) -> None:
         assert (waiting.profile, waiting.request_id) == (None, "r/2")
         ready = call(service.url, "get_context", "r3").value
         assert (ready.profile, ready.request_id) == (profile, "r3")
-    assert service.requests[2].path == "/v1/context/r%2F2"
+        assert call(service.url, "get_usage_event", "../r?5").value == profile
+    assert [request.path for request in service.requests[2::2]] == ["/v1/context/r%2F2", "/v1/usage/..%2Fr%3F5"]
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://x:y", "http://[::1"])

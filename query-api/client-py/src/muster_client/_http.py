@@ -154,9 +154,9 @@ def get(path: str, params: Optional[Mapping[str, object]] = None) -> Call:
     return Call("GET", path, texts)
 
 
-def get_context(request_id: str) -> Call:
-    """Returns the request for the result of a context call."""
-    return get("/v1/context/" + quote(request_id, safe=""))
+def get_by_id(path: str, request_id: str) -> Call:
+    """Returns a GET request for what a path has of a call."""
+    return get(path + quote(request_id, safe=""))
 
 
 def post(path: str, body: Mapping[str, object], idempotency_key: Optional[str]) -> Call:

@@ -33,6 +33,7 @@ from .models import (
     SearchRequest,
     SearchResponse,
     Usage,
+    UsageEvent,
 )
 
 
@@ -155,7 +156,8 @@ class Client:
 
     def get_context(self, request_id: str) -> Response[ContextResult]:
         """Returns the result of a context call of the last 24 hours (GET /v1/context/{request_id})."""
-        return _http.new_context_response(self._call(_http.get_context(request_id), False), request_id)
+        response = self._call(_http.get_by_id("/v1/context/", request_id), False)
+        return _http.new_context_response(response, request_id)
 
     def get_network_person(
         self,
@@ -228,6 +230,14 @@ class Client:
     def get_usage(self) -> Response[Usage]:
         """Returns the requests and credits used in this month (GET /v1/usage)."""
         return self._get("/v1/usage", {}, False)
+
+    def get_usage_event(self, request_id: str) -> Response[UsageEvent]:
+        """
+        Returns the cost of a call, by the request_id of its response (GET /v1/usage/{request_id}).
+
+        It is known a few seconds after the call.
+        """
+        return self._call(_http.get_by_id("/v1/usage/", request_id), False)
 
     def get_openapi(self) -> Response[dict[str, Any]]:
         """Returns the OpenAPI description of the API (GET /v1/openapi.json)."""

@@ -12,6 +12,43 @@ class Error(TypedDict):
     """The problem and how to fix it."""
 
 
+class UsageEvent(TypedDict):
+    request_id: str
+    at: str
+    """When the call began."""
+    method: str
+    endpoint: str
+    """The path."""
+    key: str
+    """Public ID of the API key."""
+    key_name: NotRequired[str]
+    """Absent if the key has no name."""
+    status: int
+    outcome: Literal[
+        "charged",
+        "free",
+        "failed",
+        "replayed",
+        "unanswered",
+        "refused_forbidden",
+        "refused_rate",
+        "refused_requests",
+        "refused_credits",
+    ]
+    """
+    `replayed` is a response stored for an `Idempotency-Key`, `unanswered` one that was not sent, and `failed` a
+    server error.
+    """
+    plan: str
+    """The plan at that time."""
+    requests: int
+    """Requests counted towards the monthly limit."""
+    credits: int
+    """Credits charged."""
+    duration_ms: float
+    """Time to the response."""
+
+
 class UsagePeriod(TypedDict):
     """A calendar month in UTC."""
 
