@@ -109,7 +109,7 @@ test-clients: engine test-client-py ## the clients, the snippets of the guides, 
 	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test
 	cd query-api/client-ts && npx --yes node@18.20.8 --test dist/test/client.test.js # the oldest supported version
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
-	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
 
 .PHONY: test-client-py
 test-client-py: $(CLIENT_PY)/test ## the Python client without a service: generated files, style, types, the oldest supported version, tests
