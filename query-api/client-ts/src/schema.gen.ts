@@ -134,7 +134,7 @@ export interface paths {
          * Find the same person on the other platforms
          * @description Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
          *     probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
-         *     Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+         *     Profiles with a confidence below `min_confidence` and accounts of organizations and bots are omitted. If there is a stored
          *     result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
          *     time are listed in `X-Degraded`. Charged if anything beyond the input was found.
          */
@@ -596,6 +596,12 @@ export interface components {
              * @default 30
              */
             max_age_days?: number | null;
+            /**
+             * Format: double
+             * @description Minimum confidence of the returned profiles. Less certain ones are not charged.
+             * @default 0.45
+             */
+            min_confidence?: number | null;
             /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.

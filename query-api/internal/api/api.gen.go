@@ -1503,6 +1503,9 @@ type PersonDiscoverRequest struct {
 	// Microblog Microblogging username or profile URL.
 	Microblog *string `json:"microblog,omitempty"`
 
+	// MinConfidence Minimum confidence of the returned profiles. Less certain ones are not charged.
+	MinConfidence *float64 `json:"min_confidence,omitempty"`
+
 	// Network Professional-network username or profile URL.
 	Network *string `json:"network,omitempty"`
 
