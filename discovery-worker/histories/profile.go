@@ -85,7 +85,7 @@ func (b *builder) newSlug(r *rand.Rand, name, handle string) string {
 func suffix(r *rand.Rand) string {
 	raw := make([]byte, 4)
 	for i := range raw {
-		raw[i] = byte(r.UintN(256))
+		raw[i] = byte(r.UintN(256)) //nolint:gosec // at most 255
 	}
 	return hex.EncodeToString(raw) + strconv.Itoa(r.IntN(10))
 }

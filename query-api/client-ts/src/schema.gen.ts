@@ -647,7 +647,10 @@ export interface components {
         };
         /** @description A piece of evidence for or against a match. */
         Evidence: {
-            /** @description What was compared: link, name, username, employer and so on. */
+            /**
+             * @description What was compared: `link`, `name`, `username`, `employer` and so on. `rarity` is how few people have this name,
+             *     `prior` the probability that the person has a stored profile, `reverse` the search back to the input.
+             */
             kind: string;
             /** @description The result of the comparison. */
             finding: string;

@@ -1275,7 +1275,8 @@ type Evidence struct {
 	// Finding The result of the comparison.
 	Finding string `json:"finding"`
 
-	// Kind What was compared: link, name, username, employer and so on.
+	// Kind What was compared: `link`, `name`, `username`, `employer` and so on. `rarity` is how few people have this name,
+	// `prior` the probability that the person has a stored profile, `reverse` the search back to the input.
 	Kind string `json:"kind"`
 
 	// Weight Base 2 logarithm of the likelihood ratio: how much more often this finding occurs for the same person than
