@@ -179,7 +179,7 @@ func nameBlockingKeys(p *people.Profile) []string {
 }
 
 // readCandidates reads the candidates that are not read yet, at most maxCandidates for each
-// platform, and the seed's competitors. It then looks up inbound links.
+// platform. It then looks up inbound links.
 func (s *search) readCandidates(ctx context.Context) error {
 	byPlatform := make(map[string][]people.Ref)
 	for ref := range s.candidates {
