@@ -14,6 +14,7 @@ import (
 
 	"muster/discovery-worker/internal/background"
 	"muster/discovery-worker/internal/codehost"
+	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/judge"
 	"muster/discovery-worker/internal/model"
@@ -39,6 +40,8 @@ type Providers struct {
 	// Defaults 5 and 30 s.
 	Failures uint32
 	OpenFor  time.Duration
+	// Prior is the probability that a person has a profile in the store.
+	Prior evidence.Prior
 }
 
 // Endpoint is the address and keys of a provider.
@@ -63,6 +66,8 @@ const (
 	EnvCodeHostTokens = "CODEHOST_API_TOKENS" //nolint:gosec // a name
 	EnvTimeout        = "DISCOVERY_PROVIDER_TIMEOUT"
 	EnvConcurrent     = "DISCOVERY_PROVIDER_CONCURRENCY"
+	EnvPrevalence     = "DISCOVERY_PREVALENCE"
+	EnvCoverage       = "DISCOVERY_COVERAGE"
 )
 
 // ProvidersFromEnv reads the configuration from environment variables. Errors name the variable.
@@ -118,10 +123,51 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 		p.Concurrent = n
 	}
 	var err error
+	if p.Prior, err = priorFromEnv(getenv); err != nil {
+		errs = append(errs, err)
+	}
 	if p.Model, err = model.ConfigFromEnv(getenv); err != nil {
 		errs = append(errs, err)
 	}
 	return p, errors.Join(errs...)
+}
+
+// priorFromEnv reads the prevalence, a probability, and the coverage: a probability for all platforms, or
+// PLATFORM=PROBABILITY, comma-separated.
+func priorFromEnv(getenv func(string) string) (prior evidence.Prior, err error) {
+	probability := func(text string) (float64, bool) {
+		p, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		return p, err == nil && p > 0 && p <= 1
+	}
+	if text := getenv(EnvPrevalence); text != "" {
+		p, ok := probability(text)
+		if !ok {
+			return prior, fmt.Errorf("%s is invalid; give a probability above 0 and at most 1", EnvPrevalence)
+		}
+		prior.Prevalence = p
+	}
+	text := getenv(EnvCoverage)
+	if text == "" {
+		return prior, nil
+	}
+	prior.Coverage = make(map[string]float64)
+	for entry := range strings.SplitSeq(text, ",") {
+		platform, share, named := strings.Cut(entry, "=")
+		platforms := []string{strings.TrimSpace(platform)}
+		if !named {
+			platforms, share = identity.PlatformNames(), entry
+		}
+		p, ok := probability(share)
+		if !ok || !identity.KnownPlatform(platforms[0]) {
+			return prior, fmt.Errorf("%s is invalid; give a probability above 0 and at most 1, for all platforms or as "+
+				"PLATFORM=PROBABILITY, comma-separated; the platforms are %s", EnvCoverage,
+				strings.Join(identity.PlatformNames(), ", "))
+		}
+		for _, name := range platforms {
+			prior.Coverage[name] = p
+		}
+	}
+	return prior, nil
 }
 
 // model returns the client of the language model, or nil if none is configured.

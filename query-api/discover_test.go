@@ -103,6 +103,15 @@ func TestDiscover(t *testing.T) {
 	require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
 	require.Empty(t, r.header.Get("X-Degraded"))
 
+	// Profiles below min_confidence are neither returned nor charged.
+	r = f.post("/v1/person/discover", `{"codehost":"Juno","min_confidence":0.97}`)
+	require.Len(t, r.json()["socials"], 2)
+	r = f.post("/v1/person/discover", `{"codehost":"Juno","min_confidence":0.98}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.Len(t, r.json()["socials"], 1)
+	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
+	require.Equal(t, "below_confidence", r.header.Get("X-Miss-Reason"))
+
 	r = f.post("/v1/person/discover", `{"url":"microblog.example/missing","max_age_days":0}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	require.Equal(t, "web_search,language_model", r.header.Get("X-Degraded"))
@@ -152,6 +161,9 @@ func TestDiscover(t *testing.T) {
 			`{"codehost":" "}`:                           "codehost is empty",
 			`{"codehost":"a","max_age_days":366}`:        "max_age_days is 366",
 			`{"codehost":"a","max_age_days":-1}`:         "max_age_days is -1",
+			`{"codehost":"a","min_confidence":0.44}`:     "min_confidence is 0.44: it must be between 0.45",
+			`{"codehost":"a","min_confidence":1.5}`:      "min_confidence is 1.5",
+			`{"codehost":"a","min_confidence":"high"}`:   "min_confidence must be a number",
 			`{"microblogs":"a"}`:                         "microblog",
 			`{"codehost":7}`:                             "codehost must be a string",
 		} {

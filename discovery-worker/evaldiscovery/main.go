@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -15,9 +16,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/discovery-worker/histories"
 	"muster/discovery-worker/internal/evaluate"
 	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
@@ -47,6 +50,9 @@ type options struct {
 	fit, calibrate    []uint64
 	out, version      string
 	store             string
+	histories         string
+	missing           float64
+	authors           *histories.People // of histories
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -61,6 +67,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"file to write the results to; go test ./internal/evaluate -update renders the page from it")
 	flags.StringVar(&o.out, "out", "", "file to write the trained model to")
 	flags.StringVar(&o.version, "version", "", "version of the trained model")
+	flags.StringVar(&o.histories, "histories", "",
+		"directory of git repositories to train on too, or, without -fit, to evaluate on")
+	weights := flags.String("model", "", "file of the model to evaluate; default: the embedded one")
+	flags.Float64Var(&o.missing, "missing", 1.0/3, "share of the accounts of -histories without a profile")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
@@ -70,9 +80,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
+	if o.histories != "" {
+		if o.authors, err = histories.Read(ctx, o.histories); err != nil {
+			return err
+		}
+	}
 	model, err := evidence.Default()
 	if err != nil {
 		return err
+	}
+	if *weights != "" {
+		if model, err = load(*weights); err != nil {
+			return err
+		}
 	}
 	if len(o.fit) > 0 {
 		if len(o.calibrate) == 0 || o.version == "" || o.out == "" {
@@ -81,6 +101,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if model, err = o.train(ctx, model, out); err != nil {
 			return err
 		}
+	}
+	if o.histories != "" && len(o.fit) == 0 {
+		_, outcomes, sizes, err := o.history(ctx, model, o.missing, o.questions, out)
+		if err != nil {
+			return err
+		}
+		return histories.Summarize(outcomes, sizes).Print(out)
 	}
 	var all []evaluate.Answer
 	for _, seed := range o.seeds {
@@ -120,34 +147,44 @@ func numbers(list string) ([]uint64, error) {
 	return out, nil
 }
 
-// train trains the weights on the -fit seeds and the calibration on the -calibrate seeds.
+// load reads a model from a file.
+func load(path string) (m *evidence.Model, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read model: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return evidence.Load(f)
+}
+
+// train trains the weights on the -fit seeds and half of the answers about histories, and the calibration on the
+// -calibrate seeds and the other half.
 func (o *options) train(ctx context.Context, model *evidence.Model, out io.Writer) (*evidence.Model, error) {
-	var groups []evidence.Group
-	for _, seed := range o.fit {
-		answers, err := o.world(ctx, seed, model, out)
-		if err != nil {
-			return nil, err
-		}
-		for i := range answers {
-			if len(answers[i].Group.Candidates) > 0 {
-				groups = append(groups, answers[i].Group)
+	fit, err := o.groups(ctx, o.fit, model, out)
+	if err != nil {
+		return nil, err
+	}
+	calibrate, err := o.groups(ctx, o.calibrate, model, out)
+	if err != nil {
+		return nil, err
+	}
+	if o.histories != "" {
+		for _, missing := range []float64{1.0 / 3, 2.0 / 3} {
+			answers, _, _, err := o.history(ctx, model, missing, 0, out)
+			if err != nil {
+				return nil, err
+			}
+			for i := range answers {
+				if i%2 == 0 {
+					fit = append(fit, answers[i].Group)
+				} else {
+					calibrate = append(calibrate, answers[i].Group)
+				}
 			}
 		}
 	}
-	fitted := evidence.Train(groups, o.version)
-	var outcomes []evidence.Outcome
-	for _, seed := range o.calibrate {
-		answers, err := o.world(ctx, seed, fitted, out)
-		if err != nil {
-			return nil, err
-		}
-		for i := range answers {
-			if a := &answers[i]; a.Top {
-				outcomes = append(outcomes, evidence.Outcome{Raw: a.Raw, Right: a.Right()})
-			}
-		}
-	}
-	fitted.Calibrate(outcomes)
+	fitted := evidence.Train(fit, o.version)
+	fitted.Calibrate(fitted.Outcomes(calibrate))
 	text, err := json.Marshal(fitted, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, fmt.Errorf("write model: %w", err)
@@ -158,44 +195,100 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 	return fitted, nil
 }
 
+func (o *options) groups(ctx context.Context, seeds []uint64, model *evidence.Model,
+	out io.Writer) ([]evidence.Group, error) {
+	var groups []evidence.Group
+	for _, seed := range seeds {
+		answers, err := o.world(ctx, seed, model, out)
+		if err != nil {
+			return nil, err
+		}
+		for i := range answers {
+			groups = append(groups, answers[i].Group)
+		}
+	}
+	return groups, nil
+}
+
 // world runs discovery on the synthetic data of one seed.
 func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 	out io.Writer) (answers []evaluate.Answer, err error) {
 	began := time.Now()
+	err = withStore(ctx, func(conn driver.Conn) error {
+		questions, err := evaluate.Load(ctx, conn, o.people, seed, o.questions)
+		if err != nil {
+			return err
+		}
+		loaded := time.Since(began)
+		//nolint:contextcheck // Close ends its reads, not a context
+		reader := people.NewReader(conn, identity.Default(), people.Config{})
+		defer reader.Close()
+		answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
+		fmt.Fprintf(out, "seed %d: %d people, %d questions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
+			len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
+		return err
+	})
+	return answers, err
+}
+
+// historyQuestions is the number of questions of one training set of histories.
+const historyQuestions = 3000
+
+// allQuestions is a number of questions that no data set has.
+const allQuestions = 1_000_000
+
+// history runs discovery on data from git histories. Without a number of calls it draws them from all accounts alike.
+func (o *options) history(ctx context.Context, model *evidence.Model, missing float64, calls int,
+	out io.Writer) (answers []evaluate.Answer, outcomes []histories.Outcome, sizes map[histories.Class]int, err error) {
+	began := time.Now()
+	data, err := o.authors.Build(histories.Options{Seed: 1, Missing: missing, Population: 5,
+		Calls: cmp.Or(calls, allQuestions)})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if calls == 0 {
+		data.Questions = data.Questions[:min(len(data.Questions), historyQuestions)]
+	}
+	err = withStore(ctx, func(conn driver.Conn) error {
+		if err := evaluate.LoadHistories(ctx, conn, data); err != nil {
+			return err
+		}
+		loaded := time.Since(began)
+		//nolint:contextcheck // Close ends its reads, not a context
+		reader := people.NewReader(conn, identity.Default(), people.Config{})
+		defer reader.Close()
+		outcomes, answers, err = evaluate.AskHistories(ctx,
+			finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), data)
+		fmt.Fprintf(out, "%d histories, %.2f of profiles missing: %d accounts, %d profiles, %d questions, "+
+			"loaded in %.0f s, answered in %.0f s\n", data.Repositories, missing, data.Accounts, data.Profiles,
+			len(data.Questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
+		return err
+	})
+	return answers, outcomes, data.Sizes, err
+}
+
+// withStore passes empty read models in an engine of their own to work.
+func withStore(ctx context.Context, work func(driver.Conn) error) (err error) {
 	engine, err := enginetest.Start(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }() //nolint:contextcheck // it stops after ctx too
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: engine.DSN("default"), MaxOpenConns: 4})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	files, err := readmodel.Migrations()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := clickhouse.Migrate(ctx, conn, migrations, clickhouse.MigrateConfig{}); err != nil {
-		return nil, err
+		return err
 	}
-	questions, err := evaluate.Load(ctx, conn, o.people, seed, o.questions)
-	if err != nil {
-		return nil, err
-	}
-	loaded := time.Since(began)
-	//nolint:contextcheck // Close ends its reads, not a context
-	reader := people.NewReader(conn, identity.Default(), people.Config{})
-	defer reader.Close()
-	answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(out, "seed %d: %d people, %d questions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
-		len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
-	return answers, nil
+	return work(conn)
 }

@@ -30,22 +30,59 @@ func NameTokens(name string) []string {
 }
 
 // NameBlockingKeys returns the blocking keys of a display name: two people whose names differ in order, script,
-// transliteration or middle names share a key. A single word has no key, unless its script does not use
-// spaces.
+// transliteration, particles, middle names or the number of surnames share a key. A single word has no key, unless
+// its script does not use spaces.
 //
-// A key consists of the first and last word in alphabetical order; the prefix "~" marks a key of their
-// consonants, "=" one of the name in its own script.
+// A key consists of two parts of the name in alphabetical order; the prefix "~" marks a key of the consonants of
+// given name and surname, "=" one of the name in its own script.
 func NameBlockingKeys(name string) []string {
 	var keys []string
-	if native := nativeKey(name); native != "" {
-		keys = append(keys, native)
+	add := func(list ...string) {
+		for _, k := range list {
+			if len(keys) < maxNameKeys && !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
 	}
-	tokens := NameTokens(name)
-	if len(tokens) < 2 {
+	if native := nativeKey(name); native != "" {
+		add(native)
+	}
+	parts := NameParts(name)
+	if len(parts) < 2 {
 		return keys
 	}
-	return append(keys, PairBlockingKeys(tokens[0], tokens[len(tokens)-1])...)
+	add(PairBlockingKeys(parts[0], parts[len(parts)-1])...)
+	n := len(parts)
+	surname := n - 1 // its first particle, or itself
+	for surname > 1 && isParticle(parts[surname-1]) {
+		surname--
+	}
+	bare := parts
+	if surname < n-1 { // van der Berg, Vanderberg
+		add(PairBlockingKeys(parts[0], strings.Join(parts[surname:], ""))...)
+		bare = append(slices.Clone(parts[:surname]), parts[n-1])
+	}
+	if len(bare) == 3 && min(len(bare[0]), len(bare[1]), len(bare[2])) > 1 {
+		// Ming Duo Ouyang, Mingduo Ouyang
+		add(pairKey(bare[0]+bare[1], bare[2]), pairKey(bare[0], bare[1]+bare[2]))
+	}
+	for i, a := range bare[:min(len(bare), maxPairedParts)] {
+		for _, b := range bare[i+1 : min(len(bare), maxPairedParts)] {
+			if a != b && min(len(a), len(b)) > 1 {
+				add(pairKey(a, b))
+			}
+		}
+	}
+	return keys
 }
+
+// Bounds of the blocking keys of a name.
+const (
+	maxPairedParts = 4
+	maxNameKeys    = 12
+)
+
+func pairKey(a, b string) string { return pair("", a, b) }
 
 // PairBlockingKeys returns the blocking keys of a given and a family name, both NameTokens, as NameBlockingKeys does.
 func PairBlockingKeys(given, family string) []string {
@@ -71,7 +108,7 @@ func pair(prefix, a, b string) string {
 func ConsonantSkeleton(word string) string {
 	var b strings.Builder
 	last := rune(0)
-	for i, r := range foldTransliterations(word) {
+	for i, r := range FoldTransliterations(word) {
 		if strings.ContainsRune("aeiouy", r) {
 			if i > 0 {
 				continue
@@ -86,8 +123,8 @@ func ConsonantSkeleton(word string) string {
 	return b.String()
 }
 
-// foldTransliterations replaces letters that transliterations use for each other by one of them.
-func foldTransliterations(word string) string {
+// FoldTransliterations replaces letters that transliterations use for each other by one of them.
+func FoldTransliterations(word string) string {
 	var stack [64]byte
 	out := stack[:0]
 	for i := 0; i < len(word); i++ {

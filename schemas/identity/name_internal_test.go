@@ -18,6 +18,6 @@ func TestFoldTransliterations_EqualsReplacer(t *testing.T) {
 		for i := range word {
 			word[i] = alphabet[random.IntN(len(alphabet))]
 		}
-		require.Equal(t, oracle.Replace(string(word)), foldTransliterations(string(word)), "%s", word)
+		require.Equal(t, oracle.Replace(string(word)), FoldTransliterations(string(word)), "%s", word)
 	}
 }

@@ -1,6 +1,8 @@
 package identity_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +30,39 @@ func TestNameBlockingKeys_AreEqualForVariantsOfAName(t *testing.T) {
 		require.Equal(t, want, got, name)
 	}
 	require.Equal(t, identity.ConsonantSkeleton("mohammed"), identity.ConsonantSkeleton("muhammad"))
+}
+
+// Names of one person in two forms share a key.
+func TestNameBlockingKeys_OtherFormsShareAKey(t *testing.T) {
+	for _, names := range [][2]string{
+		{"Costa Ana Silvan", "Ana Silvan Costa"},
+		{"Brenka Lindoval Harkesh", "Brenka Lindoval"},
+		{"Brenka Lindoval Harkesh", "Brenka Harkesh"},
+		{"Karl van der Quarn", "Vanderquarn, Karl"},
+		{"Karl van der Quarn", "Karl Quarn"},
+		{"Karl de Quarn", "Karl DeQuarn"},
+		{"欧阳铭铎", "Mingduo Ouyang"},
+		{"欧阳铭铎", "Ming Duo Ouyang"},
+		{"王伟", "Wei Wang"},
+		{"남궁혁찬", "Hyukchan Namgung"},
+		{"김서연", "Kim Seo-yeon"},
+		{"Odrin Müllenrath", "Odrin Muellenrath"},
+	} {
+		keys := identity.NameBlockingKeys(names[1])
+		require.True(t, slices.ContainsFunc(identity.NameBlockingKeys(names[0]), func(k string) bool {
+			return slices.Contains(keys, k)
+		}), "%v: %v and %v", names, identity.NameBlockingKeys(names[0]), keys)
+	}
+	require.LessOrEqual(t, len(identity.NameBlockingKeys(strings.Repeat("Ana de Silva Costa ", 9))), 12)
+}
+
+func TestNameParts_SplitsNamesWithoutSpaces(t *testing.T) {
+	for name, want := range map[string][]string{
+		"欧阳铭铎": {"ouyang", "mingduo"}, "王伟": {"wang", "wei"}, "王 伟明": {"wang", "weiming"}, "王": {"wang"},
+		"김서연": {"kim", "seoyeon"}, "남궁 혁찬": {"namgung", "hyeokchan"}, "Juno Abara": {"juno", "abara"}, "": nil,
+	} {
+		require.Equal(t, want, identity.NameParts(name), name)
+	}
 }
 
 func TestUsernameBlockingKey_KeepsOnlyDistinctiveLetters(t *testing.T) {

@@ -142,6 +142,9 @@ func variableSettings() []setting {
 		secret("CODEHOST_API_TOKENS", "tokens of the code-host API, comma-separated"),
 		value("DISCOVERY_PROVIDER_TIMEOUT", "time limit of a provider's request"),
 		value("DISCOVERY_PROVIDER_CONCURRENCY", "concurrent requests to a provider"),
+		withDefault(value("DISCOVERY_PREVALENCE", "probability of a profile on another platform"), "0.5"),
+		value("DISCOVERY_COVERAGE", "share of the existing profiles that are stored, for all or PLATFORM=SHARE,...; "+
+			"empty: estimated"),
 		value("MUSTER_LLM_URL", "OpenAI-compatible language model for discovery and context; empty: not used"),
 		secret("MUSTER_LLM_API_KEY", "key of the language model"),
 		value("MUSTER_LLM_NAME", "name of the language model"),

@@ -86,6 +86,7 @@ func answersOf(q *Question, ranked []finder.RankedCandidates) []Answer {
 func (a *Answer) addCandidate(i int, c *evidence.Candidate) {
 	if i == 0 {
 		a.Namesakes = c.SameName
+		a.Group.Prior = c.Population.PriorBits(c.B.Platform)
 		a.Top = a.Identity == c.B.Identity && !a.Via
 		a.Link = evidence.Level(c.Comparisons, evidence.FieldLink)
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"muster/discovery-worker/internal/finder"
+	"muster/schemas/event"
 )
 
 // Counts are the numbers of correct, wrong and missed answers.
@@ -50,7 +50,7 @@ func countOutcomes(answers []Answer, returned func(*Answer) string, linked bool)
 
 // returnedIdentity returns the identity that discovery returns, or "".
 func returnedIdentity(a *Answer) string {
-	if a.Identity != "" && finder.ShouldReturn(a.Confidence, a.Linked) {
+	if a.Identity != "" && a.Confidence >= event.DiscoveryThreshold {
 		return a.Identity
 	}
 	return ""

@@ -67,12 +67,16 @@ func (s *sink) Record(kind string, text []byte) error {
 	default:
 		return nil
 	}
+	return s.project(kind, text)
+}
+
+func (s *sink) project(kind string, text []byte) error {
 	r, err := record.Decode(record.Kind(kind), slices.Clone(text))
 	if err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
 	if _, rejected := r.SplitEmbedded(); len(rejected) > 0 {
-		return errors.New("the synthetic data has an invalid record")
+		return errors.New("the data has an invalid record")
 	}
 	s.n++
 	if err := s.renderer.Rows(&s.batch, r, readmodel.Position{Topic: "world", Offset: int64(s.n)}); err != nil {

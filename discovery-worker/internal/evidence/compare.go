@@ -28,7 +28,7 @@ const (
 	FieldTitle          = "title"
 	FieldMailbox        = "mailbox"
 	FieldDisplay        = "display"
-	FieldNameFrequency  = "crowd"
+	FieldRarity         = "rarity"
 	FieldProfession     = "trade"
 	FieldUsernameSuffix = "motto"
 	FieldDomain         = "domain"
@@ -44,25 +44,28 @@ const (
 	Mention   = "mention"
 )
 
-// Comparison is the comparison level of one field.
-type Comparison struct{ Field, Level string }
+// Comparison is the comparison level of one field. Bits is a weight in addition to that of the
+// level, from the population.
+type Comparison struct {
+	Field, Level string
+	Bits         float64
+}
 
 // Pair is a pair of profiles to compare.
 type Pair struct {
 	A, B *people.Profile
 	// SelfAccounts are accounts that declared links attribute to A. Their fields count as A's.
 	SelfAccounts []*people.Profile
-	// Competitors are other profiles on A's platform with A's name.
-	Competitors []*people.Profile
+	// Population has the prior and the rarity of names.
+	Population *Population
 	// ClaimedByOther means that another account on A's platform names B as its own.
 	ClaimedByOther bool
 	// CommonWords are words that many candidates have.
 	CommonWords map[string]bool
 	// LinkConfidences are the confidences of account-link records that name both.
 	LinkConfidences []float32
-	// SameName is the number of other profiles on the two platforms with A's name. SimilarUsernames
-	// is the number with B's username or a variant of it. Both count what is in the store.
-	SameName, SimilarUsernames int
+	// SameName is the number of other profiles on the two platforms with A's name in the store.
+	SameName int
 	// Features caches features for one discovery. Nil means for this comparison only.
 	Features *FeatureCache
 }
@@ -84,13 +87,12 @@ func Compare(p Pair) []Comparison {
 	}{
 		{FieldLink, compareLink, nil},
 		{FieldOtherAccount, compareOtherAccounts, nil},
-		{FieldName, compareName, []string{nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven,
-			nameFamily, nameMiddle, nameHalf, nameScripts}},
+		{FieldName, compareName, []string{nameNative, nameExact, nameNick, nameSound, nameInitial,
+			nameGiven, nameFamily, nameMiddle, nameHalf, nameScripts}},
 		{FieldUsername, compareUsername,
-			[]string{"same_word", "same_stem_word", "same", "from_name", "similar", "from_part"}},
+			[]string{"same_word", usernameSameName, usernameFromName, "similar", usernameFromPart}},
 		{FieldDisplay, compareDisplay, []string{"handle"}},
 		{FieldMailbox, compareMailbox, []string{"same_word", "same_name", "stem"}},
-		{FieldNameFrequency, compareNameFrequency, nil},
 		{FieldUsernameSuffix, compareUsernameSuffix, []string{"place", "topic"}},
 		{FieldEmail, compareEmail, []string{"same"}},
 		{FieldEmployer, compareEmployer, []string{"same_current", "in_text_current", "same", "in_text"}},
@@ -104,9 +106,9 @@ func Compare(p Pair) []Comparison {
 		{FieldProfession, compareProfession, nil},
 		{FieldDates, compareDates, nil},
 	}
-	out := make([]Comparison, len(fields))
+	out := make([]Comparison, len(fields), len(fields)+1)
 	for i, f := range fields {
-		out[i] = Comparison{f.name, f.compare(p)}
+		out[i] = Comparison{Field: f.name, Level: f.compare(p)}
 		if f.best == nil {
 			continue
 		}
@@ -118,7 +120,31 @@ func Compare(p Pair) []Comparison {
 			}
 		}
 	}
-	return out
+	return append(out, compareRarity(p, Level(out, FieldName)))
+}
+
+// compareRarity weighs how few people have what agrees in the names, or, if the names do not say,
+// in name and username. A linked pair was not found by its name, so its rarity says nothing.
+func compareRarity(p Pair, level string) Comparison {
+	none := Comparison{Field: FieldRarity, Level: Missing}
+	if IsLink(compareLink(p)) {
+		return none
+	}
+	for _, a := range append([]*people.Profile{p.A}, p.SelfAccounts...) {
+		variant := p
+		variant.A = a
+		m := matchNames(variant)
+		if m.level != level {
+			continue
+		}
+		if agrees(m.level) {
+			return Comparison{FieldRarity, FieldName, p.Population.rarityBits(p.B.Platform, m.parts, p.SameName)}
+		}
+		if l, parts := matchUsernames(variant); isFromName(l) {
+			return Comparison{FieldRarity, FieldUsername, p.Population.rarityBits(p.B.Platform, parts, p.SameName)}
+		}
+	}
+	return none
 }
 
 // isBetter reports whether level a is stronger evidence than level b.
@@ -245,29 +271,6 @@ func compareOtherAccounts(p Pair) string {
 		return "mentioned"
 	}
 	return "none"
-}
-
-// compareNameFrequency returns how many other profiles have A's name.
-func compareNameFrequency(p Pair) string {
-	if IsLink(compareLink(p)) || p.SameName == 0 && len(p.A.Names) == 0 {
-		return Missing
-	}
-	return "others" + termFrequency(p.SameName)
-}
-
-// termFrequency returns a level suffix for the number of other profiles with a value.
-func termFrequency(n int) string {
-	switch {
-	case n <= 0:
-		return "_unique"
-	case n == 1:
-		return "_rare"
-	case n <= 4:
-		return "_some"
-	case n <= 15:
-		return "_common"
-	}
-	return "_very_common"
 }
 
 func compareEmail(p Pair) string {
@@ -481,7 +484,7 @@ func words(s string) []string {
 func usableNames(p *people.Profile) [][]string {
 	var out [][]string
 	for _, n := range p.Names {
-		tokens := nameTokens(n)
+		tokens := identity.NameParts(n)
 		if len(tokens) == 0 ||
 			len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.UsernameBlockingKey(p.Username)) {
 			continue

@@ -21,29 +21,42 @@ func profile(platform, username string, names ...string) *people.Profile {
 
 func TestCompare_NameLevels(t *testing.T) {
 	for names, want := range map[[2]string]string{
-		{"Juno Abara", "juno abara"}:             "exact",
-		{"Juno Abara", "Abara Juno"}:             "exact",
-		{"Juno M. Abara", "Juno Abara"}:          "exact",
-		{"Robert Abara", "Bob Abara"}:            "nickname_plain",
-		{"Muhammad Salim", "Mohamed Salim"}:      "spelling_plain",
-		{"Иван Петров", "Ivan Petrov"}:           "exact_plainest",
-		{"王伟", "王伟"}:                             "native_plainest",
-		{"J. Abara", "Juno Abara"}:               "initial",
-		{"Juno", "Juno Abara"}:                   "given",
-		{"Abara", "Juno Abara"}:                  "family",
-		{"Juno Abara", "Vera Abara"}:             "half",
-		{"Juno Abara", "Vera Lind"}:              "different_whole",
-		{"Juno", "Vera Lind"}:                    "different",
-		{"Ana Silva", "Maria Ana Silva Costa"}:   "exact_plainest",
-		{"Marc Abara", "Mark Abara"}:             "spelling_plain",
-		{"Jon Abara", "Jan Abara"}:               "half",
-		{"Juno Abara", ""}:                       "missing",
-		{"Juno Abara", "🚀"}:                      "missing",
-		{"陈秀英", "Xiuying Chen"}:                  "exact_plain",
-		{"Heba Osman", "هبة عثمان"}:              "scripts",
-		{"김서연", "Seoyeon Kim"}:                   "exact_plain",
-		{"佐藤 智子", "佐々木 明子"}:                      "different_whole",
-		{"Nguyen Trong Minh", "Nguyen Huu Minh"}: "middle",
+		{"Juno Abara", "juno abara"}:               "exact",
+		{"Juno Abara", "Abara Juno"}:               "exact",
+		{"Juno M. Abara", "Juno Abara"}:            "exact",
+		{"Robert Abara", "Bob Abara"}:              "nickname",
+		{"Muhammad Salim", "Mohamed Salim"}:        "spelling",
+		{"Иван Петров", "Ivan Petrov"}:             "exact",
+		{"王伟", "王伟"}:                               "native",
+		{"J. Abara", "Juno Abara"}:                 "initial",
+		{"Juno", "Juno Abara"}:                     "given",
+		{"Abara", "Juno Abara"}:                    "family",
+		{"Juno Abara", "Vera Abara"}:               "half",
+		{"Juno Abara", "Vera Lind"}:                "different_whole",
+		{"Juno", "Vera Lind"}:                      "different",
+		{"Ana Silva", "Maria Ana Silva Costa"}:     "exact",
+		{"Marc Abara", "Mark Abara"}:               "spelling",
+		{"Jon Abara", "Jan Abara"}:                 "half",
+		{"Juno Abara", ""}:                         "missing",
+		{"Juno Abara", "🚀"}:                        "missing",
+		{"陈秀英", "Xiuying Chen"}:                    "exact",
+		{"Heba Osman", "هبة عثمان"}:                "scripts",
+		{"김서연", "Seoyeon Kim"}:                     "exact",
+		{"佐藤 智子", "佐々木 明子"}:                        "different_whole",
+		{"Nguyen Trong Minh", "Nguyen Huu Minh"}:   "middle",
+		{"Karlon G", "Karlon Goezbacht"}:           "initial",
+		{"Nikhal Wadri", "Nehal J Wadri"}:          "half",
+		{"Mohammed Wadri", "Muhammad Wadri"}:       "spelling",
+		{"Costa Ana Silva", "Ana Silva Costa"}:     "exact",
+		{"Ana Quarn", "Ana Quarn-Lind"}:            "half",
+		{"Ana Quarn", "Ana Quarn Lind"}:            "exact",
+		{"Karl van der Quarn", "Vanderquarn Karl"}: "exact",
+		{"欧阳铭铎", "Mingduo Ouyang"}:                 "exact",
+		{"欧阳铭铎", "Ming Duo Ouyang"}:                "exact",
+		{"남궁혁찬", "Hyukchan Namgung"}:               "spelling",
+		{"김서연", "Kim Seo-yeon"}:                    "exact",
+		{"Ada Müllenrath", "Ada Muellenrath"}:      "exact",
+		{"Søren Åbarest", "Soeren Aabarest"}:       "exact",
 	} {
 		a, b := profile("network", "a1", names[0]), profile("codehost", "b1", names[1])
 		require.Equal(t, want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldName), names)
@@ -54,13 +67,15 @@ func TestCompare_NameLevels(t *testing.T) {
 
 func TestCompare_UsernameLevels(t *testing.T) {
 	for _, c := range []struct{ a, nameA, b, nameB, want string }{
-		{"juno-abara", "Juno Abara", "junoabara", "", "same_name_unique"},
-		{"juno-abara-8f3a91b02", "Juno Abara", "juno_abara82", "", "same_stem_name_unique"},
-		{"quietotter", "Juno Abara", "QuietOtter", "", "same_word_long_unique"},
-		{"zed", "Juno Abara", "zed", "", "same_word_short_unique"},
+		{"juno-abara", "Juno Abara", "junoabara", "", "same_name"},
+		{"juno-abara-8f3a91b02", "Juno Abara", "juno_abara82", "", "same_name"},
+		{"quietotter", "Juno Abara", "QuietOtter", "", "same_word_long"},
+		{"zed", "Juno Abara", "zed", "", "same_word_short"},
 		{"quietotter", "Juno Abara", "jabara", "", "from_name"},
 		{"quietotter", "Juno Abara", "juno-codes", "", "from_part"},
 		{"quietotter", "", "loudbadger", "", "different"},
+		{"quietotter", "Juno Abara", "jabara", "Juno Abara", "from_name_known"},
+		{"quietotter", "Juno Abara", "juno-codes", "Juno A.", "from_part_known"},
 		{"quietotter", "Juno Abara", "abarajuno", "", "from_name"},
 		{"quietotter", "Juno Abara", "junoa", "", "from_name"},
 		{"quietotter", "Juno Abara", "abaraj", "", "from_name"},
@@ -365,45 +380,41 @@ func TestLoad_RejectsInvalidModels(t *testing.T) {
 	}
 }
 
-// Calibration interpolates linearly. A common username does not count against a linked candidate.
-func TestModel_CalibratesAndIgnoresFrequencyOfLinkedUsernames(t *testing.T) {
-	rank := func(prior string, change func(seed, found *people.Profile),
-		similarUsernames int) (*evidence.Candidate, []event.Evidence) {
+// Without a population, the prior is that of half the people, of whom half are stored: odds of 1 to 3.
+func TestModel_AddsPriorAndWeights(t *testing.T) {
+	rank := func(prior string, change func(seed, found *people.Profile)) (*evidence.Candidate, []event.Evidence) {
 		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior +
 			`,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
-			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,
-			"same_word_short_some":-5,"different":-2}}}`))
+			"weights":{"link":{"one_way":1},"username":{"same_word_short":-5,"different":-2}}}`))
 		require.NoError(t, err)
-		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"),
-			SimilarUsernames: similarUsernames}}
+		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed")}}
 		change(c.A, c.B)
 		m.Rank([]*evidence.Candidate{c})
-		return c, m.Reasons(c)
+		reasons := m.Reasons(c)
+		last := len(reasons) - 1
+		require.Equal(t, "prior", reasons[last].Kind)
+		require.Equal(t, "coverage 0.50, prevalence 0.50", reasons[last].Finding)
+		return c, reasons
 	}
-	plain := func(seed, _ *people.Profile) { seed.Username, seed.Key = "", "" }
-	for prior, want := range map[string][2]float64{"0": {0.5, 0.2}, "1.584962500721156": {0.75, 0.6},
-		"-1.584962500721156": {0.25, 0.1}, "60": {1, 1}} {
-		c, reasons := rank(prior, plain, 0)
+	unnamed := func(seed, _ *people.Profile) { seed.Username, seed.Key = "", "" }
+	for prior, want := range map[string][3]float64{"0": {0.25, 0.1, -1.58}, "1.584962500721156": {0.5, 0.2, 0},
+		"3.169925001442312": {0.75, 0.6, 1.58}, "60": {1, 1, 58.42}} {
+		c, reasons := rank(prior, unnamed)
 		require.InDelta(t, want[0], c.Raw, 1e-9)
 		require.InDelta(t, want[1], c.Confidence, 1e-9)
-		require.Empty(t, reasons)
+		require.Len(t, reasons, 1)
+		require.InDelta(t, want[2], reasons[0].Weight, 1e-9)
 	}
-	linked := func(seed, found *people.Profile) { seed.Declared = []event.Account{found.Account()} }
-	for similarUsernames, frequency := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
-		c, reasons := rank("0", func(_, _ *people.Profile) {}, similarUsernames)
-		require.InDelta(t, 1.0/33, c.Raw, 1e-9)
-		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + frequency, Weight: -5}},
-			reasons)
-		c, reasons = rank("0", linked, similarUsernames)
-		require.InDelta(t, 2.0/3, c.Raw, 1e-9)
-		require.Equal(t, []event.Evidence{{Kind: "link", Finding: "one_way", Weight: 1}}, reasons)
-	}
-	_, reasons := rank("0", func(seed, found *people.Profile) {
+	const even = "1.584962500721156"
+	c, reasons := rank(even, func(_, _ *people.Profile) {})
+	require.InDelta(t, 1.0/33, c.Raw, 1e-9)
+	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short", Weight: -5}}, reasons[:1])
+	_, reasons = rank(even, func(seed, found *people.Profile) {
 		found.Username, found.Key = "loudbadger", "loudbadger"
-		linked(seed, found)
-	}, 0)
+		seed.Declared = []event.Account{found.Account()}
+	})
 	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2},
-		{Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "highest weight first")
+		{Kind: "link", Finding: "one_way", Weight: 1}}, reasons[:2], "highest weight first")
 }
 
 func TestTrain_RanksTruthFirst(t *testing.T) {

@@ -71,8 +71,7 @@ type features struct {
 
 // usableName is a display name that is not the account's own handle.
 type usableName struct {
-	tokens      []string
-	commonParts int
+	tokens []string
 	// nicknames are other given names for the first token. forms are the usernames derived from
 	// each given name and the family name.
 	nicknames []string
@@ -88,7 +87,7 @@ func (n *features) names() []usableName {
 	return n.usable.get(func() []usableName {
 		var out []usableName
 		for _, tokens := range usableNames(n.p) {
-			u := usableName{tokens: tokens, commonParts: countCommonParts(tokens), nicknames: Nicknames(tokens[0])}
+			u := usableName{tokens: tokens, nicknames: Nicknames(tokens[0])}
 			if len(tokens) > 1 {
 				for _, g := range append([]string{tokens[0]}, u.nicknames...) {
 					u.forms = append(u.forms, givenForms{g, usernameForms(g, tokens[len(tokens)-1])})
@@ -115,7 +114,7 @@ func (n *features) natives() []nativeName {
 		var out []nativeName
 		for _, name := range n.p.Names {
 			if k := nativeKey(name); k != "" {
-				out = append(out, nativeName{k, nameTokens(name)})
+				out = append(out, nativeName{k, identity.NameParts(name)})
 			}
 		}
 		return out

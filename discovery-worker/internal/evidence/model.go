@@ -57,27 +57,8 @@ func Load(r io.Reader) (*Model, error) {
 }
 
 // MatchWeight returns the weight of a comparison.
-func (m *Model) MatchWeight(f Comparison) float64 { return m.Weights[f.Field][f.Level] }
-
-// effectiveWeight returns the weight of a comparison in context. A common name or username counts
-// against choosing one of many candidates, but not against a linked one.
-func (m *Model) effectiveWeight(c *Candidate, f Comparison) float64 {
-	w := m.MatchWeight(f)
-	if w < 0 && f.Field == FieldUsername && hasFrequencySuffix(f.Level) && IsLink(Level(c.Comparisons, FieldLink)) {
-		return 0
-	}
-	return w
-}
-
-// hasFrequencySuffix reports whether a level has a term frequency, which means that both sides
-// agree.
-func hasFrequencySuffix(level string) bool {
-	for _, n := range []int{0, 1, 2, 5, 16} {
-		if strings.HasSuffix(level, termFrequency(n)) {
-			return true
-		}
-	}
-	return false
+func (m *Model) MatchWeight(f Comparison) float64 {
+	return m.Weights[f.Field][f.Level] + f.Bits
 }
 
 // Candidate is a pair with its scores. [Model.Rank] sets Raw and Confidence.
@@ -88,32 +69,46 @@ type Candidate struct {
 	Confidence  float64 // calibrated probability
 }
 
-// Reasons returns the comparisons with a relevant weight, strongest first.
+// Reasons returns the comparisons with a relevant weight, strongest first, and the prior.
 func (m *Model) Reasons(c *Candidate) []event.Evidence {
 	var out []event.Evidence
+	add := func(kind, finding string, weight float64) {
+		out = append(out, event.Evidence{Kind: kind, Finding: finding, Weight: math.Round(weight*100) / 100})
+	}
 	for _, f := range c.Comparisons {
-		if w := m.effectiveWeight(c, f); math.Abs(w) >= 0.1 {
-			out = append(out, event.Evidence{Kind: f.Field, Finding: f.Level, Weight: math.Round(w*100) / 100})
+		w := m.MatchWeight(f)
+		switch {
+		case math.Abs(w) < 0.1:
+		case f.Field == FieldRarity:
+			add(f.Field, fmt.Sprintf("%.2g others expected with this %s", math.Exp2(-f.Bits), f.Level), w)
+		default:
+			add(f.Field, f.Level, w)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b event.Evidence) int {
-		switch {
-		case math.Abs(a.Weight) > math.Abs(b.Weight):
-			return -1
-		case math.Abs(a.Weight) < math.Abs(b.Weight):
-			return 1
-		}
-		return 0
+		return cmp.Compare(math.Abs(b.Weight), math.Abs(a.Weight))
 	})
-	return out
+	prior := event.Evidence{Kind: FieldPrior, Finding: fmt.Sprintf("coverage %.2f, prevalence %.2f",
+		c.Population.Coverage(c.B.Platform), c.Population.Prevalence()),
+		Weight: math.Round(100*m.priorBits(c)) / 100}
+	return append(out, prior)
+}
+
+// FieldPrior is the kind of the evidence that explains the prior.
+const FieldPrior = "prior"
+
+// priorBits returns the weight of a candidate before anything is compared.
+func (m *Model) priorBits(c *Candidate) float64 {
+	return m.Prior + c.Population.PriorBits(c.B.Platform)
 }
 
 // Rank sets the probabilities of the candidates of one platform, whose sum is at most 1, because at
 // most one is right. It sorts them by descending confidence.
 //
 // Safeguards apply regardless of weights. Organizations and bots get 0. Without a mutual link, a
-// contradicted candidate stays below the threshold. A contradiction is a different name, another
-// account that one side calls its own, or a name in look-alike letters.
+// contradicted candidate stays below the threshold. A contradiction is another account that one side
+// calls its own, a name in look-alike letters, or, without any link or shared address, a different
+// given name or surname.
 func (m *Model) Rank(candidates []*Candidate) {
 	total := 1.0
 	var notes *FeatureCache // for candidates without one
@@ -138,19 +133,14 @@ func (m *Model) Rank(candidates []*Candidate) {
 		total += c.Raw
 	}
 	for _, c := range candidates {
-		competitors := 0.0
-		if c.Raw/total > minProbabilityForCompetitors && !IsLink(Level(c.Comparisons, FieldLink)) {
-			competitors = m.competitorOdds(c)
-		}
-		c.Raw /= total + competitors
+		c.Raw /= total
 		c.Confidence = m.calibrate(c.Raw)
 		a, b := c.features()
 		switch {
 		case !c.B.Person || isOrganizationPair(a, b):
 			c.Confidence = 0
 		case Level(c.Comparisons, FieldLink) == Mutual:
-		case namesContradict(a, b, c.Comparisons), hasOtherAccount(c.Comparisons), a.usesConfusables(),
-			b.usesConfusables():
+		case c.namesContradict(), hasOtherAccount(c.Comparisons), a.usesConfusables(), b.usesConfusables():
 			c.Confidence = min(c.Confidence, maxContradicted)
 		}
 	}
@@ -165,32 +155,42 @@ func (m *Model) Rank(candidates []*Candidate) {
 	})
 }
 
+// namesContradict reports whether the names contradict: with a one-sided link, only names and
+// usernames that have nothing in common do; without a link, nothing but a common address outweighs a
+// different given name or surname.
+func (c *Candidate) namesContradict() bool {
+	switch {
+	case Level(c.Comparisons, FieldEmail) == "same":
+		return false
+	case IsLink(Level(c.Comparisons, FieldLink)):
+		return NamesContradict(c.Pair)
+	}
+	return matchNames(c.Pair).contradicts()
+}
+
 // matchOdds returns the odds of a candidate against no match.
 func (m *Model) matchOdds(c *Candidate) float64 {
-	score := m.Prior
+	score := m.priorBits(c)
 	for _, f := range c.Comparisons {
-		score += m.effectiveWeight(c, f)
+		score += m.MatchWeight(f)
 	}
 	return math.Exp2(min(score, 60))
 }
 
-// minProbabilityForCompetitors is the probability above which competitors are compared.
-const minProbabilityForCompetitors = 0.2
-
-// competitorOdds returns the odds that a candidate belongs to another profile on A's platform with
-// the same name.
-func (m *Model) competitorOdds(c *Candidate) float64 {
-	sum := 0.0
-	for _, r := range c.Competitors {
-		if !r.Person {
-			continue
+// RestsOnName reports whether nothing but names and usernames agrees.
+func (c *Candidate) RestsOnName() bool {
+	return !slices.ContainsFunc(c.Comparisons, func(f Comparison) bool {
+		switch f.Field {
+		case FieldEmail, FieldEmployer, FieldDomain, FieldSchool, FieldPlace, FieldAvatar, FieldWebsite, FieldTitle:
+			return strings.HasPrefix(f.Level, "same") || strings.HasPrefix(f.Level, "in_text") ||
+				f.Level == "school" || f.Level == "employer"
+		case FieldTopics:
+			return f.Level == "one" || f.Level == "some" || f.Level == "many"
+		case FieldLink:
+			return IsLink(f.Level)
 		}
-		other := &Candidate{Pair: Pair{A: r, B: c.B, SameName: c.SameName, SimilarUsernames: c.SimilarUsernames,
-			CommonWords: c.CommonWords, Features: c.Features}}
-		other.Comparisons = Compare(other.Pair)
-		sum += m.matchOdds(other)
-	}
-	return sum
+		return false
+	})
 }
 
 // hasOtherAccount reports whether one side declares another account where the other side is.

@@ -24,69 +24,75 @@ const (
 	nameScripts = "scripts"  // two scripts, of which one is ambiguous
 )
 
+// nameMatch is the result of the comparison of two names: the level, and the parts that agree.
+type nameMatch struct {
+	level string
+	parts []matchedPart
+}
+
+// agrees reports whether names of a level are those of one person.
+func agrees(level string) bool {
+	switch level {
+	case nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily:
+		return true
+	}
+	return false
+}
+
 // compareName returns the best level of any two display names.
-func compareName(p Pair) string {
+func compareName(p Pair) string { return matchNames(p).level }
+
+// matchNames returns the best match of any two display names. Of equally good ones it returns that
+// with most parts.
+func matchNames(p Pair) nameMatch {
 	na, nb := p.features()
 	for _, a := range na.natives() {
 		for _, b := range nb.natives() {
 			if a.key == b.key {
-				return nameNative + commonPartSuffix(a.tokens)
+				return nameMatch{nameNative, matchAll(a.tokens)}
 			}
 		}
 	}
 	namesA, namesB := na.names(), nb.names()
 	if len(namesA) == 0 || len(namesB) == 0 {
-		return Missing
+		return nameMatch{level: Missing}
 	}
 	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf,
 		Different}
-	best := len(order) - 1
+	best := nameMatch{level: Different}
 	for _, a := range namesA {
 		for _, b := range namesB {
-			best = min(best, slices.Index(order, compareNameTokens(a.tokens, b.tokens)))
+			m := compareNameTokens(a.tokens, b.tokens)
+			if i, j := slices.Index(order, m.level), slices.Index(order, best.level); i < j ||
+				i == j && len(m.parts) > len(best.parts) {
+				best = m
+			}
 		}
 	}
-	level := order[best]
-	switch level {
-	case nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily:
-		return level + commonestNameParts(namesA, namesB)
+	switch best.level {
 	case nameHalf, Different:
 		if na.hasLossyName() != nb.hasLossyName() {
-			return nameScripts // the difference may come from the transliteration
+			return nameMatch{level: nameScripts} // the difference may come from the transliteration
 		}
 	}
-	if level == Different && na.hasFullName() && nb.hasFullName() {
-		return Different + "_whole"
+	if best.level == Different && na.hasFullName() && nb.hasFullName() {
+		best.level += "_whole"
 	}
-	return level
+	return best
+}
+
+func matchAll(tokens []string) []matchedPart {
+	if len(tokens) > 2 {
+		tokens = []string{tokens[0], tokens[len(tokens)-1]}
+	}
+	out := make([]matchedPart, len(tokens))
+	for i, t := range tokens {
+		out[i] = matchedPart{t, t}
+	}
+	return out
 }
 
 func isFullName(tokens []string) bool { return len(tokens) > 1 }
-
-// commonPartSuffix returns a level suffix for how common the parts of a name are.
-func commonPartSuffix(names ...[]string) string {
-	highest := 0
-	for _, tokens := range names {
-		if len(tokens) > 0 {
-			highest = max(highest, countCommonParts(tokens))
-		}
-	}
-	return commonPartSuffixes[highest]
-}
-
-// commonestNameParts returns the suffix of the most common name of both sides.
-func commonestNameParts(a, b []usableName) string {
-	highest := 0
-	for _, u := range a {
-		highest = max(highest, u.commonParts)
-	}
-	for _, u := range b {
-		highest = max(highest, u.commonParts)
-	}
-	return commonPartSuffixes[highest]
-}
-
-var commonPartSuffixes = [...]string{"", "_plain", "_plainest"} //nolint:gochecknoglobals // a constant
 
 // isLossyScript reports whether a name is in a script that does not determine its pronunciation:
 // without vowels, or Chinese characters, which Japanese reads differently.
@@ -109,68 +115,65 @@ func nativeKey(name string) string {
 	return ""
 }
 
-// nameTokens returns identity.NameTokens. For scripts without spaces it returns the family name and
-// the rest, instead of one token for each syllable.
-func nameTokens(name string) []string {
-	syllabic := func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hangul) }
-	if !strings.ContainsFunc(name, syllabic) {
-		return identity.NameTokens(name)
-	}
-	words := strings.Fields(name)
-	// The family name is the first character, except a few with two.
-	if len(words) == 1 {
-		runes := []rune(words[0])
-		words = []string{string(runes[:1]), string(runes[1:])}
-	}
-	var out []string
-	for _, w := range words {
-		if tokens := identity.NameTokens(w); len(tokens) > 0 {
-			out = append(out, strings.Join(tokens, ""))
-		}
-	}
-	if len(out) > 0 && strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Hangul, r) }) {
-		out[0] = koreanSurname(out[0])
-	}
-	return out
-}
-
-func compareNameTokens(a, b []string) string {
+func compareNameTokens(a, b []string) nameMatch {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
 	if len(a) == 1 {
-		first, last := b[0], b[len(b)-1]
-		switch {
-		case len(b) == 1 && isSameGiven(a[0], b[0]), a[0] == strings.Join(b, ""):
-			return nameGiven
-		case len(b) == 1:
-			return Different
-		case isSameGiven(a[0], first):
-			return nameGiven
-		case a[0] == last, isSameGiven(a[0], last):
-			return nameFamily
+		return compareSingle(a[0], b)
+	}
+	// Particles and parts of compound names may be joined, in either order.
+	for i := range b {
+		if sameWord(strings.Join(a, ""), strings.Join(b[i:], "")+strings.Join(b[:i], "")) {
+			return nameMatch{nameExact, matchAll(a)}
 		}
-		return Different
 	}
 	given, family := a[0], a[len(a)-1]
 	if len(a) > 2 && a[0] == b[0] && family == b[len(b)-1] && !shareMiddleName(a[1:len(a)-1], b[1:len(b)-1]) {
-		return nameMiddle
+		return nameMatch{level: nameMiddle}
 	}
-	best := Different
+	best := nameMatch{level: Different}
 	order := []string{nameExact, nameNick, nameSound, nameInitial, nameHalf, Different}
 	for _, o := range [][2]string{{b[0], b[len(b)-1]}, {b[len(b)-1], b[0]}} {
 		level := compareGivenFamily(given, family, o[0], o[1])
-		if slices.Index(order, level) < slices.Index(order, best) {
-			best = level
+		if slices.Index(order, level) < slices.Index(order, best.level) {
+			best = nameMatch{level, []matchedPart{{given, o[0]}, {family, o[1]}}}
 		}
 	}
 	// Compound names, such as Ana Maria Silva Costa and Ana Silva.
-	if best == nameHalf || best == Different {
-		if isSubset(a, b) {
-			return nameExact
-		}
+	if best.level != nameExact && isSubset(a, b) {
+		return nameMatch{nameExact, matchAll(a)}
+	}
+	if !agrees(best.level) {
+		best.parts = nil
 	}
 	return best
+}
+
+// compareSingle compares a name of one word with another one.
+func compareSingle(word string, b []string) nameMatch {
+	first, last := b[0], b[len(b)-1]
+	switch {
+	case sameWord(word, strings.Join(b, "")):
+		return nameMatch{nameGiven, matchAll(b)}
+	case isSameGiven(word, first):
+		return nameMatch{nameGiven, []matchedPart{{word, first}}}
+	case len(b) == 1:
+	case isSameGiven(word, last):
+		return nameMatch{nameFamily, []matchedPart{{word, last}}}
+	}
+	return nameMatch{level: Different}
+}
+
+// sameWord reports whether two words are equal, or differ in how umlauts are written: Müllen,
+// Mullen, Muellen.
+func sameWord(a, b string) bool {
+	return a == b || min(len(a), len(b)) >= 4 && foldDigraphs(a) == foldDigraphs(b)
+}
+
+// foldDigraphs replaces the digraphs for ä, ö, ü, ø and å by one letter.
+func foldDigraphs(word string) string {
+	return strings.NewReplacer("ae", "a", "oe", "o", "ue", "u", "aa", "a").Replace(word)
 }
 
 // shareMiddleName reports whether two lists of middle names share one, or its initial.
@@ -186,7 +189,7 @@ func shareMiddleName(a, b []string) bool {
 }
 
 func compareGivenFamily(g1, f1, g2, f2 string) string {
-	givenExact, familyExact := g1 == g2, f1 == f2
+	givenExact, familyExact := sameWord(g1, g2), sameWord(f1, f2)
 	familyClose := familyExact || isSimilarSpelling(f1, f2)
 	switch {
 	case givenExact && familyExact:
@@ -212,38 +215,13 @@ func isSimilarSpelling(a, b string) bool {
 		return false
 	}
 	if ca := identity.ConsonantSkeleton(a); len(ca) >= 3 && ca == identity.ConsonantSkeleton(b) {
-		return true
+		// Nikhal and Nehal have the same consonants, but are two names.
+		fa, fb := identity.FoldTransliterations(a), identity.FoldTransliterations(b)
+		a, b = string(slices.Compact([]byte(a))), string(slices.Compact([]byte(b)))
+		return 3*matchr.Levenshtein(a, b) <= min(len(a), len(b)) ||
+			6*matchr.Levenshtein(fa, fb) < min(len(fa), len(fb))
 	}
 	return matchr.JaroWinkler(a, b, false) >= 0.93
-}
-
-// koreanSurname returns the usual romanization of a Korean family name.
-func koreanSurname(family string) string {
-	switch family {
-	case "gim":
-		return "kim"
-	case "yi", "i", "ri":
-		return "lee"
-	case "bak":
-		return "park"
-	case "choe":
-		return "choi"
-	case "jeong":
-		return "jung"
-	case "gang":
-		return "kang"
-	case "jo":
-		return "cho"
-	case "yun":
-		return "yoon"
-	case "im":
-		return "lim"
-	case "sin":
-		return "shin"
-	case "gwon":
-		return "kwon"
-	}
-	return family
 }
 
 func isInitial(a, b string) bool {
@@ -256,30 +234,33 @@ func isSameGiven(a, b string) bool {
 
 func isSubset(a, b []string) bool {
 	for _, w := range a {
-		if !slices.Contains(b, w) {
+		if !slices.ContainsFunc(b, func(other string) bool { return sameWord(w, other) }) {
 			return false
 		}
 	}
 	return true
 }
 
-// NamesContradict reports whether both sides have full names without a common part, and neither
-// username contains a part of the other's name.
-func NamesContradict(p Pair, findings []Comparison) bool {
+// NamesContradict reports whether both sides have full names of which given name or surname differ,
+// and neither username contains a part of the other's name. A one-sided link is then not believed.
+func NamesContradict(p Pair) bool {
 	if p.Features == nil {
 		p.Features = NewFeatureCache()
 	}
-	a, b := p.features()
-	return namesContradict(a, b, findings)
+	username := compareUsername(p)
+	m := matchNames(p)
+	return m.level != nameInitial && m.contradicts() && (username == Different || username == Missing)
 }
 
-func namesContradict(a, b *features, findings []Comparison) bool {
-	if l := Level(findings, FieldName); l != Different+"_whole" && l != nameHalf {
-		return false
+// contradicts reports whether given name or surname differ, or one side has only the initial of the
+// surname, which every namesake of the given name could have.
+func (m nameMatch) contradicts() bool {
+	switch m.level {
+	case Different + "_whole", nameHalf:
+		return true
+	case nameInitial:
+		family := m.parts[1]
+		return min(len(family[0]), len(family[1])) == 1
 	}
-	if !a.hasFullName() || !b.hasFullName() {
-		return false
-	}
-	u := Level(findings, FieldUsername)
-	return u == Different || u == Missing
+	return false
 }

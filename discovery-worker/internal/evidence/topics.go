@@ -103,6 +103,19 @@ func isStopWord(w string) bool {
 		"building", "things", "world", "views", "opinions":
 		return true
 	}
+	return isGenericWord(w)
+}
+
+// isGenericWord reports whether a word of a headline says nothing about what a person does: people
+// with and without an account of the code host use it.
+func isGenericWord(w string) bool {
+	switch w {
+	case "engineer", "engineering", "student", "researcher", "research", "phd", "scientist", "professor", "teacher",
+		"consultant", "freelancer", "freelance", "founder", "manager", "director", "analyst", "intern", "graduate",
+		"senior", "junior", "staff", "lead", "principal", "head", "member", "owner", "self", "employed", "retired",
+		"at", "of", "the", "and", "in", "a", "for":
+		return true
+	}
 	return false
 }
 
@@ -126,7 +139,7 @@ func professionOf(other *people.Profile) string {
 	seen := false
 	for _, t := range texts[:min(len(texts), 100)] {
 		for _, w := range words(t) {
-			seen = true
+			seen = seen || !isGenericWord(w)
 			if strings.Contains(codeWords, " "+w+" ") {
 				return other.Platform + "_code"
 			}

@@ -2,16 +2,15 @@ package evidence
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Group is one training example: the candidates of a platform, and which of them is right.
 type Group struct {
 	Candidates [][]Comparison
-	Truth      int // index, -1 if none is right
+	Truth      int     // index, -1 if none is right
+	Prior      float64 // bits of the population, of each candidate
 }
 
 // term is a comparison level as a parameter.
@@ -23,17 +22,20 @@ type term struct{ field, level string }
 func Train(groups []Group, version string) *Model {
 	terms, weights := countWeights(groups)
 	theta := slices.Clone(weights)
-	prior := -4.0
+	prior := 0.0
 	index := make(map[term]int, len(terms))
 	for i, t := range terms {
 		index[t] = i
 	}
-	coded := make([][][]int, len(groups))
+	coded := make([][]codedCandidate, len(groups))
 	for g, group := range groups {
 		for _, findings := range group.Candidates {
-			row := make([]int, len(findings))
-			for k, f := range findings {
-				row[k] = index[term{f.Field, f.Level}]
+			row := codedCandidate{known: group.Prior * math.Ln2}
+			for _, f := range findings {
+				row.known += f.Bits * math.Ln2
+				if f.Field != FieldRarity {
+					row.terms = append(row.terms, index[term{f.Field, f.Level}])
+				}
 			}
 			coded[g] = append(coded[g], row)
 		}
@@ -47,30 +49,14 @@ func Train(groups []Group, version string) *Model {
 		}
 		m.Weights[t.field][t.level] = round3(theta[i] / math.Ln2)
 	}
-	m.fillFrequencyGaps()
 	return m
 }
 
-// fillFrequencyGaps gives a term frequency without training data the weight of the next lower one,
-// at most 0: a name that is more common than any seen must not count in favor.
-func (m *Model) fillFrequencyGaps() {
-	for _, weights := range []map[string]float64{m.Weights[FieldNameFrequency], m.Weights[FieldUsername]} {
-		for level, w := range maps.Clone(weights) {
-			stem, ok := strings.CutSuffix(level, termFrequency(0))
-			for _, n := range []int{1, 2, 5, 16} {
-				if !ok {
-					break
-				}
-				next := stem + termFrequency(n)
-				if have, seen := weights[next]; seen {
-					w = have
-					continue
-				}
-				w = min(w, 0)
-				weights[next] = w
-			}
-		}
-	}
+// codedCandidate is a candidate with the indices of its terms. known is what the population says,
+// to base e: prior and rarity are not fitted.
+type codedCandidate struct {
+	known float64
+	terms []int
 }
 
 func round3(x float64) float64 { return math.Round(x*1000) / 1000 }
@@ -90,6 +76,9 @@ func countWeights(groups []Group) ([]term, []float64) {
 				other++
 			}
 			for _, f := range comparisons {
+				if f.Field == FieldRarity {
+					continue
+				}
 				t := term{f.Field, f.Level}
 				if counts[t] == nil {
 					counts[t] = &count{}
@@ -120,7 +109,8 @@ func countWeights(groups []Group) ([]term, []float64) {
 
 // fitWeights maximizes the likelihood of the right answers, including none, with a quadratic
 // penalty on the distance from half the counted weights.
-func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64) ([]float64, float64) {
+func fitWeights(groups []Group, coded [][]codedCandidate, theta []float64,
+	prior float64) (weights []float64, intercept float64) {
 	const (
 		rounds = 400
 		step   = 0.05
@@ -130,6 +120,7 @@ func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64)
 	)
 	start := slices.Clone(theta)
 	n := len(theta)
+	theta = append(theta, prior) // the intercept is the last one
 	first, second := make([]float64, n+1), make([]float64, n+1)
 	for round := 1; round <= rounds; round++ {
 		gradient := make([]float64, n+1)
@@ -137,8 +128,8 @@ func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64)
 			scores := make([]float64, len(coded[g]))
 			top := 0.0 // the score of no match
 			for i, row := range coded[g] {
-				scores[i] = prior
-				for _, k := range row {
+				scores[i] = theta[n] + row.known
+				for _, k := range row.terms {
 					scores[i] += theta[k]
 				}
 				top = max(top, scores[i])
@@ -152,7 +143,7 @@ func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64)
 				if i == group.Truth {
 					miss++
 				}
-				for _, k := range row {
+				for _, k := range row.terms {
 					gradient[k] += miss
 				}
 				gradient[n] += miss
@@ -167,21 +158,40 @@ func fitWeights(groups []Group, coded [][][]int, theta []float64, prior float64)
 			second[k] = decay2*second[k] + (1-decay2)*slope*slope
 			mean := first[k] / (1 - math.Pow(decay1, float64(round)))
 			variance := second[k] / (1 - math.Pow(decay2, float64(round)))
-			move := step * mean / (math.Sqrt(variance) + 1e-8)
-			if k < n {
-				theta[k] += move
-			} else {
-				prior += move
-			}
+			theta[k] += step * mean / (math.Sqrt(variance) + 1e-8)
 		}
 	}
-	return theta, prior
+	return theta[:n], theta[n]
 }
 
 // Outcome is a raw probability and whether it was right.
 type Outcome struct {
 	Raw   float64
 	Right bool
+}
+
+// Outcomes returns the raw probability of the best candidate of each group, and whether it is right.
+func (m *Model) Outcomes(groups []Group) []Outcome {
+	var out []Outcome
+	for _, g := range groups {
+		best, total := -1, 1.0
+		odds := make([]float64, len(g.Candidates))
+		for i, comparisons := range g.Candidates {
+			score := m.Prior + g.Prior
+			for _, c := range comparisons {
+				score += m.MatchWeight(c)
+			}
+			odds[i] = math.Exp2(min(score, 60))
+			total += odds[i]
+			if best < 0 || odds[i] > odds[best] {
+				best = i
+			}
+		}
+		if best >= 0 {
+			out = append(out, Outcome{odds[best] / total, best == g.Truth})
+		}
+	}
+	return out
 }
 
 // Calibrate fits the calibration to outcomes by isotonic regression (pool adjacent violators) over

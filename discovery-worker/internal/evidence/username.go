@@ -11,46 +11,74 @@ import (
 )
 
 // compareUsername compares the two usernames, and each with the other's name. The same rare word on
-// both sides is strong evidence. The same name as username is weak evidence, see
-// usernameDerivation.
+// both sides is strong evidence. If the names agree, a username that consists of the name is the
+// same fact once more, and has a level of its own.
 func compareUsername(p Pair) string {
-	a, b := p.A.Key, p.B.Key
-	if a == "" || b == "" { // a description has no username
-		return Missing
+	level, _ := matchUsernames(p)
+	if isFromName(level) && agrees(compareName(p)) {
+		return level + "_known"
+	}
+	return level
+}
+
+// isFromName reports whether a level says that a username is part of a name.
+func isFromName(level string) bool {
+	return level == usernameSameName || level == usernameFromName || level == usernameFromPart
+}
+
+const (
+	usernameSameName = "same_name" // both are the same parts of a name
+	usernameFromName = "from_name" // one has given name and family name of the other side
+	usernameFromPart = "from_part" // one has a part of the name of the other side
+)
+
+// matchUsernames returns the level of two usernames, and the parts of a name that it rests on.
+func matchUsernames(p Pair) (string, []matchedPart) {
+	if p.A.Key == "" || p.B.Key == "" { // a description has no username
+		return Missing, nil
 	}
 	na, nb := p.features()
 	ha, hb := na.keyStem(), nb.keyStem()
 	flatA, flatB := na.strippedKey(), nb.strippedKey()
-	switch {
-	case flatA == flatB:
-		return "same" + usernameDerivation(p, flatA)
-	case ha != "" && ha == hb:
-		return "same_stem" + usernameDerivation(p, ha)
-	}
-	fromB, fromA := derivedParts(na, nb), derivedParts(nb, na)
-	switch {
-	case fromA == 2 || fromB == 2:
-		return "from_name" + commonestNameParts(na.names(), nb.names())
-	case isSimilarUsername(flatA, flatB, ha, hb):
-		return "similar"
-	case fromA == 1 || fromB == 1:
-		return "from_part"
-	}
-	return Different
-}
-
-// usernameDerivation returns a level suffix for a shared username: whether it is only the name, and
-// otherwise its information content.
-func usernameDerivation(p Pair, handle string) string {
-	a, b := p.features()
-	for _, side := range [...]*features{a, b} {
-		for _, u := range side.names() {
-			if isMadeOf(handle, u.tokens) {
-				return "_name" + commonPartSuffixes[u.commonParts] + termFrequency(min(p.SimilarUsernames, 2))
+	if flatA == flatB || ha != "" && ha == hb {
+		handle := ha
+		if flatA == flatB {
+			handle = flatA
+		}
+		for _, side := range [...]*features{na, nb} {
+			for _, u := range side.names() {
+				if isMadeOf(handle, u.tokens) {
+					return usernameSameName, containedParts(handle, u.tokens)
+				}
 			}
 		}
+		return "same_word" + informationSuffix(handle), nil
 	}
-	return "_word" + informationSuffix(handle) + termFrequency(min(p.SimilarUsernames, 2))
+	fromB, partsB := derivedParts(na, nb)
+	fromA, partsA := derivedParts(nb, na)
+	if fromA > fromB {
+		fromB, partsB = fromA, partsA
+	}
+	switch {
+	case fromB == 2:
+		return usernameFromName, partsB
+	case isSimilarUsername(flatA, flatB, ha, hb):
+		return "similar", nil
+	case fromB == 1:
+		return usernameFromPart, partsB
+	}
+	return Different, nil
+}
+
+// containedParts returns the parts of a name that a handle contains.
+func containedParts(handle string, tokens []string) []matchedPart {
+	var out []matchedPart
+	for _, t := range tokens {
+		if len(t) >= 3 && strings.Contains(handle, t) && len(out) < 2 {
+			out = append(out, matchedPart{t, t})
+		}
+	}
+	return out
 }
 
 // informationSuffix returns a level suffix for the self-information of a username that is not a
@@ -103,36 +131,44 @@ func isSimilarUsername(a, b, stemA, stemB string) bool {
 }
 
 // derivedParts returns how many parts of a person's name are in an account's username: 2 for given
-// and family name, one of which may be an initial, 1 for one of them.
-func derivedParts(person, account *features) int {
+// and family name, one of which may be an initial, 1 for one of them. It also returns these parts.
+func derivedParts(person, account *features) (int, []matchedPart) {
 	stem := account.stem()
 	if stem == "" {
-		return 0
+		return 0, nil
 	}
 	best := 0
+	var parts []matchedPart
 	for _, u := range person.names() {
-		family := u.tokens[len(u.tokens)-1]
+		given, family := u.tokens[0], u.tokens[len(u.tokens)-1]
 		for _, m := range u.forms {
-			if slices.Contains(m.forms, stem) {
-				return 2
-			}
 			if len(m.given) >= 3 && len(family) >= 3 && strings.Contains(stem, m.given) &&
 				strings.Contains(stem, family) {
-				return 2
+				return 2, []matchedPart{{given, m.given}, {family, family}}
+			}
+			if i := slices.Index(m.forms, stem); i >= 0 {
+				match := []matchedPart{{given, m.given}, {family, family}}
+				// Of an initial, the username says no more.
+				if !strings.Contains(stem, m.given) && strings.Contains(stem, family) {
+					match[0][1] = m.given[:1]
+				} else if !strings.Contains(stem, family) && strings.Contains(stem, m.given) && len(m.given) > 2 {
+					match[1][1] = family[:1]
+				}
+				return 2, match
 			}
 		}
 		for _, t := range u.tokens {
 			if len(t) >= 4 && strings.Contains(stem, t) {
-				best = 1
+				best, parts = 1, []matchedPart{{t, t}}
 			}
 		}
 		for _, n := range u.nicknames {
 			if len(n) >= 4 && strings.Contains(stem, n) {
-				best = 1
+				best, parts = 1, []matchedPart{{given, n}}
 			}
 		}
 	}
-	return best
+	return best, parts
 }
 
 // usernameForms returns usernames that people derive from their name.

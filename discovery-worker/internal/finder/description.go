@@ -15,6 +15,10 @@ type Match struct {
 	Evidence   []event.Evidence
 }
 
+// maxNameAlone is the maximum confidence of a described person of whom only the name agrees: unlike
+// an account, a description may be of a person who is nowhere.
+const maxNameAlone = 0.8
+
 // FindByDescription returns the profiles that a description without an account may be of: a name
 // with an employer, a place, a school, skills. The candidates are the profiles with that name in
 // the read models. They are ranked with the same model as linked profiles, so a common name alone
@@ -27,6 +31,10 @@ func (f *Finder) FindByDescription(ctx context.Context, person *people.Profile) 
 		return nil, nil
 	}
 	s := f.newSearch(&described)
+	var err error
+	if s.population, err = f.populations.get(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.findSimilar(ctx, &described); err != nil {
 		return nil, err
 	}
@@ -43,6 +51,12 @@ func (f *Finder) FindByDescription(ctx context.Context, person *people.Profile) 
 			name == evidence.Different {
 			// Found by a guessed username only.
 			continue
+		}
+		if len(c.Candidates) > 1 && 2*c.Candidates[1].Raw > best.Raw {
+			continue // one of several namesakes
+		}
+		if best.RestsOnName() {
+			best.Confidence = min(best.Confidence, maxNameAlone)
 		}
 		out = append(out, Match{Profile: best.B, Confidence: round(best.Confidence), Evidence: f.model.Reasons(best)})
 	}

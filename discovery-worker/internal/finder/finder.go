@@ -25,19 +25,25 @@ type Finder struct {
 	logger *slog.Logger
 	now    func() time.Time
 
-	providers Providers
+	populations *populations
+	providers   Providers
 }
 
 // New returns a finder without providers.
 func New(reader *people.Reader, model *evidence.Model, logger *slog.Logger, now func() time.Time) *Finder {
-	return &Finder{reader: reader, model: model, logger: logger, now: now}
+	return &Finder{reader: reader, model: model, logger: logger, now: now,
+		populations: newPopulations(reader, evidence.Prior{}, now)}
+}
+
+// WithPrior returns a finder with another prior.
+func (f *Finder) WithPrior(prior evidence.Prior) *Finder {
+	out := *f
+	out.populations = newPopulations(f.reader, prior, f.now)
+	return &out
 }
 
 // maxCandidates is the maximum number of profiles compared on each platform.
 const maxCandidates = 60
-
-// maxCompetitors is the maximum number of competitors on the input's own platform.
-const maxCompetitors = 30
 
 // minConfidenceToFollow is the minimum confidence of a linked profile whose own links are followed.
 const minConfidenceToFollow = 0.9
@@ -99,6 +105,9 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		}
 	}
 	s.seed = seed
+	if s.population, err = f.populations.get(ctx); err != nil {
+		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
+	}
 	s.prefetch(ctx, seed)
 	if err := s.findLinked(ctx, seed); err != nil {
 		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
@@ -137,6 +146,9 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		}
 		ranked = s.rerank(best)
 	}
+	if err := s.confirm(ctx, best); err != nil {
+		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
+	}
 	if f.providers.Judge != nil {
 		if err := s.judge(ctx, d, ranked, best); err != nil {
 			f.recordStageFailure(ctx, d, event.StageLanguageModel, err)
@@ -150,7 +162,7 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	for _, platform := range identity.PlatformNames() {
 		switch r := best[platform]; {
 		case r == nil:
-		case ShouldReturn(r.confidence, r.linked || r.via):
+		case r.confidence >= event.DiscoveryThreshold:
 			d.Socials = append(d.Socials, social(r.profile, r.confidence, r.raw, r.evidence))
 		default:
 			d.BelowConfidence = true
@@ -158,18 +170,6 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	}
 	slices.SortStableFunc(d.Socials[1:], func(a, b event.Social) int { return cmp.Compare(b.Confidence, a.Confidence) })
 	return d, ranked
-}
-
-// MinConfidenceWithoutLink is the minimum confidence of a returned profile without a link. It is
-// above 0.5 by a margin for people who are not in the store. See deploy/docs/discovery.md.
-const MinConfidenceWithoutLink = 0.55
-
-// ShouldReturn reports whether a profile with a confidence is returned.
-func ShouldReturn(confidence float64, linked bool) bool {
-	if linked {
-		return confidence >= event.DiscoveryThreshold
-	}
-	return confidence >= MinConfidenceWithoutLink
 }
 
 // recordStageFailure marks a stage as degraded.

@@ -234,11 +234,7 @@ func opinionEvidence(before, after, opinion float64) event.Evidence {
 	case opinion <= 0.3:
 		finding = "unlikely"
 	}
-	bits := 0.0
-	if before > 0 && before < 1 && after > 0 && after < 1 {
-		bits = math.Log2(after/(1-after)) - math.Log2(before/(1-before))
-	}
-	return event.Evidence{Kind: event.StageLanguageModel, Finding: finding, Weight: math.Round(bits*100) / 100}
+	return event.Evidence{Kind: event.StageLanguageModel, Finding: finding, Weight: bitsBetween(before, after)}
 }
 
 func valueOrEmpty(s *string) string {

@@ -19,8 +19,7 @@ type search struct {
 	seed   *people.Profile
 
 	candidates      map[people.Ref]*candidateSource
-	keyCounts       map[people.Key]int // number of records with a key
-	competitors     map[people.Ref]bool
+	keyCounts       map[people.Key]int             // number of records with a key
 	profiles        map[people.Ref]*people.Profile // profiles read so far
 	claimedByOthers map[people.Ref]bool            // candidates that another account of the seed's platform names
 	selfAccounts    []*people.Profile              // accounts of the seed by declared links
@@ -28,14 +27,15 @@ type search struct {
 	cache           *readCache                     // reads of this discovery
 	features        *evidence.FeatureCache         // derived features of this discovery
 	prefetchChain   bool                           // whether reads include the keys of followTransitive
+	population      *evidence.Population
+	platforms       []string // to search; nil: all except the seed's
 }
 
 func (f *Finder) newSearch(seed *people.Profile) *search {
 	return &search{
 		finder: f, seed: seed, candidates: make(map[people.Ref]*candidateSource), keyCounts: make(map[people.Key]int),
-		competitors: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile),
-		claimedByOthers: make(map[people.Ref]bool), host: new(hostLookups), cache: newReadCache(f.reader),
-		features: evidence.NewFeatureCache(),
+		profiles: make(map[people.Ref]*people.Profile), claimedByOthers: make(map[people.Ref]bool),
+		host: new(hostLookups), cache: newReadCache(f.reader), features: evidence.NewFeatureCache(),
 	}
 }
 
@@ -82,9 +82,7 @@ func (s *search) findSimilar(ctx context.Context, profile *people.Profile) error
 		for _, row := range found[k] {
 			ref, ok := people.RefOf(row)
 			switch {
-			case !ok || ref == (people.Ref{Platform: s.seed.Platform, Identity: s.seed.Identity}):
-			case ref.Platform == s.seed.Platform:
-				s.competitors[ref] = true
+			case !ok || ref.Platform == s.seed.Platform:
 			default:
 				s.addCandidate(ref, rank).anyUsername = true
 			}
@@ -102,7 +100,11 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 		}
 	}
 	names := nameBlockingKeys(profile)
-	for _, platform := range otherPlatforms(s.seed.Platform) {
+	platforms := s.platforms
+	if platforms == nil {
+		platforms = otherPlatforms(s.seed.Platform)
+	}
+	for _, platform := range platforms {
 		if platform == profile.Platform {
 			continue
 		}
@@ -134,7 +136,7 @@ func (s *search) blockingKeys(profile *people.Profile) map[people.Key]int {
 			}
 		}
 	}
-	// Competitors: profiles with the name on the seed's own platform.
+	// Namesakes on the seed's own platform are only counted.
 	for _, k := range names {
 		if k[0] != '~' && s.seed.Platform != "" {
 			addKey(people.Key{Type: readmodel.LookupName(s.seed.Platform), Value: k}, rankName)
@@ -177,7 +179,7 @@ func nameBlockingKeys(p *people.Profile) []string {
 }
 
 // readCandidates reads the candidates that are not read yet, at most maxCandidates for each
-// platform, and the seed's competitors. It then looks up inbound links.
+// platform. It then looks up inbound links.
 func (s *search) readCandidates(ctx context.Context) error {
 	byPlatform := make(map[string][]people.Ref)
 	for ref := range s.candidates {
@@ -200,10 +202,6 @@ func (s *search) readCandidates(ctx context.Context) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	competitors := slices.SortedFunc(maps.Keys(s.competitors), func(a, b people.Ref) int {
-		return cmp.Compare(a.Identity, b.Identity)
-	})
-	add(competitors[:min(len(competitors), maxCompetitors)])
 	profiles, err := s.cache.read(ctx, refs)
 	if err != nil {
 		return err
@@ -280,17 +278,11 @@ const maxPrefetch = 2
 // rank compares the candidates with a profile.
 func (s *search) rank(from *people.Profile) []RankedCandidates {
 	byPlatform := make(map[string][]*evidence.Candidate)
-	var competitors []*people.Profile
 	var names []string
 	for _, n := range from.Names {
 		names = append(names, identity.NameBlockingKeys(n)...)
 	}
-	handle := identity.UsernameBlockingKey(from.Username)
 	for ref, p := range s.profiles {
-		if s.competitors[ref] && ref.Platform == from.Platform {
-			competitors = append(competitors, p)
-			continue
-		}
 		l := s.candidates[ref]
 		if l == nil || ref.Platform == from.Platform || !l.anyUsername && !slices.Contains(l.usernames, p.Key) {
 			continue
@@ -302,16 +294,12 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], &evidence.Candidate{Pair: evidence.Pair{
 			A: from, B: p, SelfAccounts: s.selfAccountsExcept(ref.Platform), LinkConfidences: stated,
 			ClaimedByOther: s.claimedByOthers[ref], SameName: s.countSameName(from, names, p),
-			SimilarUsernames: s.countSimilarUsernames(handle, p), Features: s.features,
+			Population: s.population, Features: s.features,
 		}})
 	}
-	slices.SortFunc(competitors, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
 	var out []RankedCandidates
 	for _, platform := range otherPlatforms(from.Platform) {
 		candidates := byPlatform[platform]
-		for _, c := range candidates {
-			c.Competitors = competitors
-		}
 		s.finder.model.Rank(candidates)
 		out = append(out, RankedCandidates{Platform: platform, Candidates: candidates})
 	}
@@ -353,12 +341,6 @@ func (s *search) countSameName(a *people.Profile, names []string, b *people.Prof
 	return highest
 }
 
-// countSimilarUsernames returns how many other records on b's platform have a username with this
-// identity.UsernameBlockingKey.
-func (s *search) countSimilarUsernames(handle string, b *people.Profile) int {
-	return max(0, s.keyCounts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: handle}]-1)
-}
-
 // followTransitive follows the links of a profile that the input links to. What its owner declares
 // holds for the input with the product of both confidences. Profiles found by score alone are not
 // followed (rulings.md, Person enrichment).
@@ -374,7 +356,7 @@ func (s *search) followTransitive(ctx context.Context, best map[string]*resolved
 				continue
 			}
 			next := s.finder.newSearch(s.seed)
-			next.host, next.cache, next.features = s.host, s.cache, s.features
+			next.host, next.cache, next.features, next.population = s.host, s.cache, s.features, s.population
 			if err := next.findLinked(ctx, via.profile); err != nil {
 				return err
 			}
@@ -388,7 +370,7 @@ func (s *search) followTransitive(ctx context.Context, best map[string]*resolved
 				top := c.Candidates[0]
 				p := top.Confidence * via.confidence
 				pair := evidence.Pair{A: s.seed, B: top.B, Features: s.features}
-				if evidence.NamesContradict(pair, evidence.Compare(pair)) {
+				if evidence.NamesContradict(pair) {
 					continue
 				}
 				if have := best[target]; have == nil || have.confidence < p {

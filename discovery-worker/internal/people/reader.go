@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -40,6 +41,7 @@ type Reader struct {
 
 	lookups  *batchload.Loader[uint64, []readmodel.LookupRow]
 	profiles *batchload.Loader[Ref, *readmodel.ProfileRow]
+	authors  *batchload.Loader[int64, []string]                            // author names of own commits, most used first
 	owners   map[string]*batchload.Loader[uint64, []*readmodel.ProfileRow] // by platform; keys are hashes of usernames
 }
 
@@ -54,6 +56,7 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 	r := &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
 	r.lookups = newLoader(r, "lookups", r.fetchLookups)
 	r.profiles = newLoader(r, "people", r.fetchProfiles)
+	r.authors = newLoader(r, "commit authors", r.fetchAuthors)
 	r.owners = make(map[string]*batchload.Loader[uint64, []*readmodel.ProfileRow])
 	for _, platform := range identity.PlatformNames() {
 		r.owners[platform] = newLoader(r, "holders of usernames",
@@ -68,6 +71,7 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 func (r *Reader) Close() {
 	r.lookups.Close()
 	r.profiles.Close()
+	r.authors.Close()
 	for _, g := range r.owners {
 		g.Close()
 	}
@@ -237,7 +241,7 @@ func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error)
 			out[distinct[i]] = p
 		}
 	}
-	return out, nil
+	return out, r.addAuthorNames(ctx, slices.Collect(maps.Values(out)))
 }
 
 // ApplyVersionBumps sets the versions of profiles from the store to their newest version bump.
@@ -306,7 +310,11 @@ func (r *Reader) Owner(ctx context.Context, a event.Account) (*Profile, error) {
 			profiles[Ref{p.Platform, p.Identity}] = p
 		}
 	}
-	return r.Newest(ctx, profiles, func(*Profile) bool { return true })
+	p, err := r.Newest(ctx, profiles, func(*Profile) bool { return true })
+	if p == nil || err != nil {
+		return nil, err
+	}
+	return p, r.addAuthorNames(ctx, []*Profile{p})
 }
 
 // Newest returns the newest profile for which suits returns true, or nil. Ties are broken by

@@ -134,7 +134,7 @@ export interface paths {
          * Find the same person on the other platforms
          * @description Returns the same person's profiles on other platforms, at most one per platform, each with the calibrated
          *     probability that it is the same person, and the evidence. The input is always first, with confidence 1.0.
-         *     Profiles with a confidence below 0.45 and accounts of organizations and bots are omitted. If there is a stored
+         *     Profiles with a confidence below `min_confidence` and accounts of organizations and bots are omitted. If there is a stored
          *     result not older than `max_age_days`, it is returned with the header `Age`. Stages that did not respond in
          *     time are listed in `X-Degraded`. Charged if anything beyond the input was found.
          */
@@ -597,6 +597,12 @@ export interface components {
              */
             max_age_days?: number | null;
             /**
+             * Format: double
+             * @description Minimum confidence of the returned profiles. Less certain ones are not charged.
+             * @default 0.45
+             */
+            min_confidence?: number | null;
+            /**
              * Format: int64
              * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
              */
@@ -641,7 +647,10 @@ export interface components {
         };
         /** @description A piece of evidence for or against a match. */
         Evidence: {
-            /** @description What was compared: link, name, username, employer and so on. */
+            /**
+             * @description What was compared: `link`, `name`, `username`, `employer` and so on. `rarity` is how few people have this name,
+             *     `prior` the probability that the person has a stored profile, `reverse` the search back to the input.
+             */
             kind: string;
             /** @description The result of the comparison. */
             finding: string;

@@ -1275,7 +1275,8 @@ type Evidence struct {
 	// Finding The result of the comparison.
 	Finding string `json:"finding"`
 
-	// Kind What was compared: link, name, username, employer and so on.
+	// Kind What was compared: `link`, `name`, `username`, `employer` and so on. `rarity` is how few people have this name,
+	// `prior` the probability that the person has a stored profile, `reverse` the search back to the input.
 	Kind string `json:"kind"`
 
 	// Weight Base 2 logarithm of the likelihood ratio: how much more often this finding occurs for the same person than
@@ -1502,6 +1503,9 @@ type PersonDiscoverRequest struct {
 
 	// Microblog Microblogging username or profile URL.
 	Microblog *string `json:"microblog,omitempty"`
+
+	// MinConfidence Minimum confidence of the returned profiles. Less certain ones are not charged.
+	MinConfidence *float64 `json:"min_confidence,omitempty"`
 
 	// Network Professional-network username or profile URL.
 	Network *string `json:"network,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,10 @@ func (s *Server) DiscoverPerson(
 	if err != nil {
 		return nil, err
 	}
+	least, err := minConfidence(request.Body)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkMaxCredits(ctx, 1, request.Body.MaxCredits, ""); err != nil {
 		return nil, err
 	}
@@ -74,6 +79,7 @@ func (s *Server) DiscoverPerson(
 	if err != nil {
 		return nil, err
 	}
+	found = atLeast(found, least)
 	used := metering.Used{Identities: identitiesOf(found), Accounts: accountsOf(found)}
 	if found.Found() {
 		used.Units, used.Groups = 1, []string{"discovery"}
@@ -132,6 +138,33 @@ func accountsOf(d *event.Discovery) []string {
 		}
 	}
 	return out
+}
+
+// minConfidence returns the minimum confidence of returned profiles.
+func minConfidence(body *api.PersonDiscoverRequest) (float64, error) {
+	if body.MinConfidence == nil {
+		return event.DiscoveryThreshold, nil
+	}
+	least := *body.MinConfidence
+	if !(least >= event.DiscoveryThreshold && least <= 1) {
+		return 0, invalidf("min_confidence is %v: it must be between %v, which all returned profiles have, and 1", least,
+			event.DiscoveryThreshold)
+	}
+	return least, nil
+}
+
+// atLeast returns a result with the input and the profiles of a minimum confidence.
+func atLeast(d *event.Discovery, confidence float64) *event.Discovery {
+	out := *d
+	out.Socials = slices.Clone(d.Socials[:1])
+	for _, p := range d.Socials[1:] {
+		if p.Confidence >= confidence {
+			out.Socials = append(out.Socials, p)
+		} else {
+			out.BelowConfidence = true
+		}
+	}
+	return &out
 }
 
 // discover returns a stored result, or requests a new one. A stored result is used only if it is complete, not empty,

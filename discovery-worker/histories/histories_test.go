@@ -1,0 +1,196 @@
+package histories_test
+
+import (
+	"bytes"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/histories"
+	"muster/discovery-worker/histories/historiestest"
+	"muster/schemas/record"
+)
+
+func options() histories.Options {
+	return histories.Options{Seed: 1, Missing: 0, Population: 1, Calls: 1000}
+}
+
+// build builds from one repository without resampled profiles.
+func build(t *testing.T, o histories.Options, mailmap string, authors ...historiestest.Author) *histories.Data {
+	t.Helper()
+	dir := t.TempDir()
+	historiestest.Repository(t, filepath.Join(dir, "project.git"), mailmap, authors...)
+	people, err := histories.Read(t.Context(), dir)
+	require.NoError(t, err)
+	data, err := people.Build(o)
+	require.NoError(t, err)
+	return data
+}
+
+// objects returns the records of a kind.
+func objects(t *testing.T, data *histories.Data, kind record.Kind) (list []map[string]any) {
+	t.Helper()
+	for _, r := range data.Records {
+		decoded, err := record.Decode(r.Kind, r.JSON)
+		require.NoError(t, err, "records are valid: %v", decoded)
+		if r.Kind == kind {
+			var o map[string]any
+			require.NoError(t, json.Unmarshal(r.JSON, &o))
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// .mailmap, a common address and the account ID join the addresses of a person.
+func TestBuild_JoinsAddressesOfAPerson(t *testing.T) {
+	data := build(t, options(), "Karlon Goezbacht <karlon@mail.example> <k@old.example>",
+		historiestest.Author{Name: "karl", Addresses: []string{
+			"7+karlg@users.noreply.codehost.example", "7+karl-new@users.noreply.codehost.example"}},
+		historiestest.Author{Name: "Karlon Goezbacht",
+			Addresses: []string{"karlon@mail.example", "7+karl-new@users.noreply.codehost.example"}},
+		historiestest.Author{Name: "K. G.", Addresses: []string{"k@old.example"}},
+		historiestest.Author{Name: "pin[bot]", Addresses: []string{"9+pin[bot]@users.noreply.codehost.example"}},
+	)
+	require.Equal(t, 1, data.Accounts)
+	require.Len(t, data.Questions, 1)
+	require.Equal(t, "karl-new", data.Questions[0].Username, "the newest username")
+	profiles := objects(t, data, record.KindNetworkPerson)
+	require.Len(t, profiles, 1)
+	require.Contains(t, []string{"Karlon Goezbacht", "K. G."}, profiles[0]["full_name"])
+	require.Equal(t, profiles[0]["username"], data.Questions[0].Profile)
+	require.NotContains(t, profiles[0], "emails")
+	for _, c := range objects(t, data, record.KindCodehostCommit) {
+		require.Contains(t, c["author_email"], "users.noreply.", "the other side's addresses stay there")
+	}
+}
+
+func TestBuild_LeavesOutPeopleWithSeveralAccounts(t *testing.T) {
+	data := build(t, options(), "",
+		historiestest.Author{Name: "Karlon Goezbacht", Addresses: []string{"7+karl@users.noreply.codehost.example"}},
+		historiestest.Author{Name: "Morvin Styk", Addresses: []string{"8+styk@users.noreply.codehost.example",
+			"9+morvin@users.noreply.codehost.example"}})
+	require.Equal(t, 3, data.Accounts, "without .mailmap they are different people")
+
+	data = build(t, options(), "Morvin Styk <m@mail.example> <8+styk@users.noreply.codehost.example>\n"+
+		"Morvin Styk <m@mail.example> <9+morvin@users.noreply.codehost.example>",
+		historiestest.Author{Name: "Karlon Goezbacht", Addresses: []string{"7+karl@users.noreply.codehost.example"}},
+		historiestest.Author{Name: "Morvin Styk", Addresses: []string{"8+styk@users.noreply.codehost.example",
+			"9+morvin@users.noreply.codehost.example"}})
+	require.Equal(t, 1, data.Accounts)
+	require.Equal(t, 1, data.Ambiguous)
+}
+
+func TestBuild_SharesAreAsDocumented(t *testing.T) {
+	const n = 600
+	o := options()
+	o.Missing, o.Population = 0.5, 3
+	crowd := historiestest.Crowd(n)
+	data := build(t, o, historiestest.Mailmap(crowd), crowd...)
+	accounts, profiles := objects(t, data, record.KindCodehostPerson), objects(t, data, record.KindNetworkPerson)
+	require.Len(t, accounts, n)
+	require.Equal(t, data.Profiles, len(profiles))
+	require.InDelta(t, 2.5*n, len(profiles), 0.15*n, "two resampled ones, and half of the own")
+	named, declares, employed := 0, 0, 0
+	for _, a := range accounts {
+		if a["full_name"] != nil {
+			named++
+		}
+		if a["network_username"] != nil {
+			declares++
+		}
+	}
+	for _, p := range profiles {
+		if p["experience"] != nil {
+			employed++
+		}
+	}
+	require.InDelta(t, 2.0/3, float64(named)/n, 0.06)
+	require.InDelta(t, 1.0/5*5/6, float64(declares)/n, 0.06, "also links to a profile that is left out")
+	require.InDelta(t, 1.0/3, float64(employed)/float64(len(profiles)), 0.06)
+	total := 0
+	for _, class := range histories.Classes() {
+		total += data.Sizes[class]
+	}
+	require.Equal(t, n, total)
+	for _, q := range data.Questions {
+		switch q.Class {
+		case histories.NoProfile, histories.NoProfileNamesake:
+			require.Empty(t, q.Profile)
+		case histories.Linked:
+			require.NotEmpty(t, q.Profile)
+		default:
+			require.NotEmpty(t, q.ProfileID)
+		}
+	}
+}
+
+func TestBuild_IsRepeatable(t *testing.T) {
+	dir := t.TempDir()
+	historiestest.Repository(t, filepath.Join(dir, "a", "one.git"), "", historiestest.Crowd(30)...)
+	historiestest.Repository(t, filepath.Join(dir, "two.git"), "", historiestest.Crowd(40)[20:]...)
+	var texts []string
+	for range 2 {
+		people, err := histories.Read(t.Context(), dir)
+		require.NoError(t, err)
+		data, err := people.Build(histories.Options{Seed: 4, Missing: 0.3, Population: 5, Calls: 20})
+		require.NoError(t, err)
+		require.Equal(t, 2, data.Repositories)
+		require.LessOrEqual(t, len(data.Questions), 20)
+		text, err := json.Marshal(data, json.Deterministic(true))
+		require.NoError(t, err)
+		texts = append(texts, string(text))
+	}
+	require.Equal(t, texts[0], texts[1])
+}
+
+func TestRead_NamesWhatIsWrong(t *testing.T) {
+	_, err := histories.Read(t.Context(), t.TempDir())
+	require.ErrorContains(t, err, "no git repository in")
+	_, err = histories.Read(t.Context(), filepath.Join(t.TempDir(), "absent"))
+	require.ErrorContains(t, err, "find repositories")
+
+	dir := t.TempDir()
+	historiestest.Repository(t, filepath.Join(dir, "p.git"), "", historiestest.Author{Name: "Karlon",
+		Addresses: []string{"k@mail.example", "not an address", "7+k@users.noreply.codehost.example"}})
+	people, err := histories.Read(t.Context(), dir)
+	require.NoError(t, err)
+	_, err = people.Build(options())
+	require.ErrorContains(t, err, "no author has a no-reply address with an account ID, and a full name")
+	for _, o := range []histories.Options{{Population: 1}, {Population: 0.5, Calls: 1},
+		{Population: 1, Calls: 1, Missing: 1.5}, {Population: 1, Calls: 1, Missing: math.NaN()},
+		{Population: math.NaN(), Calls: 1}} {
+		_, err = people.Build(o)
+		require.ErrorContains(t, err, "the share of missing profiles is from 0 to 1")
+	}
+}
+
+// The classes are weighted by their sizes, not by the numbers of calls.
+func TestSummarize_WeighsClasses(t *testing.T) {
+	answer := func(class histories.Class, profile, found string, confidence float64) histories.Outcome {
+		return histories.Outcome{Question: histories.Question{Profile: profile, Class: class}, Found: found,
+			Confidence: confidence, Took: time.Millisecond}
+	}
+	r := histories.Summarize([]histories.Outcome{
+		answer(histories.Rare, "a", "a", 0.95), answer(histories.Rare, "b", "", 0),
+		answer(histories.NoProfile, "", "c", 0.92), answer(histories.NoProfile, "", "", 0),
+		answer(histories.Linked, "d", "d", 0.99),
+	}, map[histories.Class]int{histories.Rare: 90, histories.NoProfile: 10, histories.Linked: 50})
+	require.InDelta(t, 0.9, r.Precision.Value, 1e-9, "45 right, 5 wrong")
+	require.InDelta(t, 0.5, r.Recall.Value, 1e-9)
+	require.InDelta(t, 100, r.SureWrong.Value, 1e-9)
+	require.InDelta(t, math.Abs(45*0.95+5*0.92+50*0.99-95)/100, r.ECE, 1e-9)
+	require.Equal(t, time.Millisecond, r.Latency[0])
+	var out bytes.Buffer
+	require.NoError(t, r.Print(&out))
+	require.Contains(t, out.String(), "rare name, no link")
+	require.Contains(t, out.String(), "1/1 1.000")
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, len(line), 130)
+	}
+}
