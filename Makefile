@@ -61,6 +61,13 @@ test-search: engine ## search compared with OpenSearch, QUERIES random queries (
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
+.PHONY: opensearch
+# PORT and DIR are those of `make opensearch`.
+PORT ?= 9200
+DIR  ?=
+opensearch: ## run a stock OpenSearch on 127.0.0.1 until Ctrl-C (needs Java 17 and Maven; PORT=n, DIR=folder keeps its data)
+	$(GO) run ./platform/opensearchtest/cmd/opensearch -port $(PORT) -dir "$(DIR)"
+
 test-redis: ## the suites of state shared by replicas on a Redis server (Debian's redis-server, downloaded if missing)
 	files=$$(grep -rl '^//go:build redis$$' --include='*_test.go' query-api); \
 	tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd '|'); test -n "$$tests"; \
