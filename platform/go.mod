@@ -32,6 +32,8 @@ require (
 	golang.org/x/term v0.47.0
 )
 
+require github.com/opensearch-project/opensearch-go/v4 v4.8.1 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0
