@@ -47,8 +47,8 @@ type Deps struct {
 	Compact func(context.Context) error
 	// Search removes deleted documents from a search index; nil: there is none.
 	Search SearchIndex
-	Logger  *slog.Logger
-	Now     func() time.Time
+	Logger *slog.Logger
+	Now    func() time.Time
 }
 
 // SearchIndex is an index whose documents are deleted by touches of people. The deleted documents stay in its files until
