@@ -62,11 +62,12 @@ test-search: engine ## search compared with OpenSearch, QUERIES random queries (
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 .PHONY: opensearch
-# PORT and DIR are those of `make opensearch`.
-PORT ?= 9200
-DIR  ?=
+# PORT, DIR and SETTINGS (name=value ...) are those of `make opensearch`.
+PORT     ?= 9200
+DIR      ?=
+SETTINGS ?=
 opensearch: ## run a stock OpenSearch on 127.0.0.1 until Ctrl-C (needs Java 17 and Maven; PORT=n, DIR=folder keeps its data)
-	$(GO) run ./platform/opensearchtest/cmd/opensearch -port $(PORT) -dir "$(DIR)"
+	$(GO) run ./platform/opensearchtest/cmd/opensearch -port $(PORT) -dir "$(DIR)" $(addprefix -setting ,$(SETTINGS))
 
 test-redis: ## the suites of state shared by replicas on a Redis server (Debian's redis-server, downloaded if missing)
 	files=$$(grep -rl '^//go:build redis$$' --include='*_test.go' query-api); \

@@ -36,8 +36,9 @@ import org.opensearch.plugins.SearchPlugin;
 import org.opensearch.transport.Netty4Plugin;
 
 /**
- * One OpenSearch node on loopback, without security. Arguments: a folder, an HTTP port (0: any), and "stock" for default
- * cluster settings without combined_fields. Prints "port N" when it answers and ends when its standard input does.
+ * One OpenSearch node on loopback, without security. Arguments: a folder, an HTTP port (0: any), "stock" for default
+ * cluster settings without combined_fields or "judge", and settings as name=value. Prints "port N" when it answers and
+ * ends when its standard input does.
  */
 public final class Judge extends Node {
   private Judge(Environment env, boolean stock) {
@@ -50,7 +51,7 @@ public final class Judge extends Node {
   public static void main(String[] args) throws Exception {
     Path home = Path.of(args[0]);
     LogConfigurator.registerErrorListener();
-    boolean stock = args.length > 2 && args[2].equals("stock");
+    boolean stock = args[2].equals("stock");
     Settings.Builder settings = Settings.builder()
         .put("path.home", home)
         .put("cluster.name", "judge")
@@ -62,6 +63,10 @@ public final class Judge extends Node {
     if (!stock) {
       settings.put("cluster.routing.allocation.disk.threshold_enabled", false)
           .put("indices.query.bool.max_clause_count", 100000);
+    }
+    for (int i = 3; i < args.length; i++) {
+      int at = args[i].indexOf('=');
+      settings.put(args[i].substring(0, at), args[i].substring(at + 1));
     }
     Node node = new Judge(new Environment(settings.build(), home.resolve("config")), stock);
     node.start();

@@ -37,6 +37,8 @@ type Options struct {
 	Port int
 	// Stock starts OpenSearch with the default cluster settings and without combined_fields.
 	Stock bool
+	// Settings are further settings of the node, as name=value.
+	Settings []string
 }
 
 // Node is a running OpenSearch node.
@@ -107,7 +109,10 @@ func (n *Node) start(ctx context.Context, build string, o Options) error {
 	}
 	if o.Stock {
 		args = append(args, "stock")
+	} else {
+		args = append(args, "judge")
 	}
+	args = append(args, o.Settings...)
 	cmd := exec.Command("java", args...) //nolint:gosec,noctx // see above
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

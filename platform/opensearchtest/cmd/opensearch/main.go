@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"muster/platform/opensearchtest"
@@ -29,6 +30,13 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Port, "port", 9200, "HTTP port; 0 takes a free one")
 	flag.StringVar(&o.Dir, "dir", "", "data directory, which is kept; empty: a temporary one, which is removed")
 	flag.IntVar(&o.Heap, "heap", 1024, "Java heap, in MiB")
+	flag.Func("setting", "setting of the node, as name=value (repeatable)", func(s string) error {
+		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
+			return errors.New("must be name=value")
+		}
+		o.Settings = append(o.Settings, s)
+		return nil
+	})
 	flag.Parse()
 	o.Stock = true
 	n, err := opensearchtest.Start(ctx, o)
