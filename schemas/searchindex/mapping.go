@@ -85,7 +85,7 @@ func mappings() object {
 	}
 	for _, nested := range readmodel.SearchNested() {
 		root[nested] = object{
-			"type": "nested", "include_in_parent": true, "dynamic": "strict", "properties": object{},
+			"type": "nested", "include_in_parent": true, "dynamic": false, "properties": object{},
 		}
 	}
 	for _, f := range readmodel.SearchFields() {
@@ -99,7 +99,8 @@ func mappings() object {
 		}
 		at[parts[len(parts)-1]] = fieldMapping(f)
 	}
-	return object{"dynamic": "strict", "_source": object{"enabled": false}, "properties": root}
+	// Not strict: after an upgrade, an index with the mapping of before accepts the documents of now.
+	return object{"dynamic": false, "_source": object{"enabled": false}, "properties": root}
 }
 
 func properties(mapping any) object {
