@@ -19,7 +19,6 @@ import (
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/dsl"
 	"muster/query-api/internal/search/planner"
-	"muster/schemas/readmodel"
 	"muster/schemas/searchindex"
 )
 
@@ -188,9 +187,6 @@ func placeOf(hit searchHit) (planner.Place, error) {
 		return p, errors.New("search: a hit of OpenSearch has no profile id")
 	}
 	p.Hash = searchindex.HashOf(sortable)
-	if p.Hash != readmodel.ProfileHash(p.ProfileID) {
-		return p, errors.New("search: the hash of a hit of OpenSearch is not that of its profile id")
-	}
 	for _, v := range hit.Sort[:own] {
 		p.Keys = append(p.Keys, planner.Key{Value: string(v)})
 	}
