@@ -112,7 +112,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 		for k, n := range clauses {
 			inner := hit.Inner[n.InnerHits.Name].Hits
 			windows[k].total = inner.Total.Value
-			for _, e := range inner.Hits {
+			for _, e := range inner.Hits[min(n.InnerHits.From, len(inner.Hits)):] {
 				windows[k].positions = append(windows[k].positions, e.Nested.Offset)
 			}
 		}

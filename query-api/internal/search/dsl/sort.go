@@ -70,7 +70,8 @@ func fieldOrder(f algebra.Field, descending, missingFirst bool, missing *string,
 	return out
 }
 
-// innerHits renders the request of nested documents: their positions only.
+// innerHits renders the request of nested documents: their positions only, from the first one on. If From is beyond the
+// last one, OpenSearch says that there are none.
 func innerHits(h *algebra.InnerHits) Object {
 	keys := []Object{}
 	for _, k := range h.Sort {
@@ -88,5 +89,5 @@ func innerHits(h *algebra.InnerHits) Object {
 	if len(keys) == 0 {
 		keys = append(keys, Object{"_doc": Object{"order": "asc"}})
 	}
-	return Object{"name": h.Name, "from": h.From, "size": h.Size, "sort": keys, "_source": false}
+	return Object{"name": h.Name, "from": 0, "size": h.From + h.Size, "sort": keys, "_source": false}
 }
