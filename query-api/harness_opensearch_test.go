@@ -13,6 +13,7 @@ import (
 
 	queryapi "muster/query-api"
 	"muster/query-api/opensearchtest"
+	"muster/schemas/searchindex"
 )
 
 // searchNode is the OpenSearch node of all tests of the package, once one needs it.
@@ -38,13 +39,18 @@ func (f *fixture) useSearchCluster(deps *queryapi.Deps) {
 	require.NoError(f.t, err)
 	// The addresses of the brokers are unlike those of other tests.
 	prefix := "t" + strings.NewReplacer(":", "-", ",", "-").Replace(strings.Join(f.bus.Brokers, ",")) + "-"
-	people, err := opensearchtest.OpenPeople(f.t.Context(), node.URL(), prefix, f.conn)
+	key, err := deps.Secret.Key(searchindex.KeyName, searchindex.KeySize)
+	require.NoError(f.t, err)
+	people, err := opensearchtest.OpenPeople(f.t.Context(), node.URL(), prefix, key, f.conn)
 	require.NoError(f.t, err)
 	ctx := context.WithoutCancel(f.t.Context())
 	f.t.Cleanup(func() { require.NoError(f.t, people.Close(ctx)) })
 	deps.OpenSearch = people.Client()
 	f.syncSearch = func() { require.NoError(f.t, people.Sync(ctx)) }
 }
+
+// executes reports whether the executor supports a query.
+func (*fixture) executes(query string) bool { return !strings.Contains(query, "combined_fields") }
 
 func closeSearchNode() {
 	if searchNode.Node == nil {

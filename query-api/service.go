@@ -36,6 +36,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/searchindex"
 	"muster/schemas/suppress"
 )
 
@@ -344,9 +345,13 @@ func (s *Service) newSearcher(tracer trace.Tracer) (*search.Searcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	documents, err := s.deps.Secret.Key(searchindex.KeyName, searchindex.KeySize)
+	if err != nil {
+		return nil, err
+	}
 	return search.New(s.cfg.searchConfig(), search.Deps{
 		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now,
-		Registerer: s.deps.Registerer, OpenSearch: s.deps.OpenSearch,
+		Registerer: s.deps.Registerer, OpenSearch: s.deps.OpenSearch, DocumentKey: documents,
 	})
 }
 

@@ -80,8 +80,11 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, out a
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := c.client.Perform(req)
+	res, err := c.client.Stream(req)
 	if err != nil {
+		if res != nil {
+			_ = res.Body.Close() // of the last attempt
+		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("opensearch: %w", ctx.Err())
 		}

@@ -60,10 +60,10 @@ func TestConfigFromEnv_ErrorsNameTheVariableAndNoPassword(t *testing.T) {
 		"OPENSEARCH_PASSWORD": "s3cret", "OPENSEARCH_TLS_CA_FILE": filepath.Join(t.TempDir(), "none"),
 	} {
 		_, _, err := opensearch.ConfigFromEnv(func(n string) string {
-			switch {
-			case n == name:
+			switch n {
+			case name:
 				return value
-			case n == "OPENSEARCH_URL":
+			case "OPENSEARCH_URL":
 				return "http://node:9200"
 			}
 			return ""

@@ -16,7 +16,7 @@ import (
 const (
 	URLEnv      = "OPENSEARCH_URL"
 	UserEnv     = "OPENSEARCH_USERNAME"
-	PasswordEnv = "OPENSEARCH_PASSWORD" //nolint:gosec // the name of a variable
+	PasswordEnv = "OPENSEARCH_PASSWORD"
 	PrefixEnv   = "OPENSEARCH_INDEX_PREFIX"
 	ShardsEnv   = "OPENSEARCH_SHARDS"
 	ReplicasEnv = "OPENSEARCH_REPLICAS"

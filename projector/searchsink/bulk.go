@@ -86,7 +86,7 @@ func (w *writer) write(ctx context.Context, index string, list []operation) (ref
 // send sends one bulk request, and again what is to be retried.
 func (w *writer) send(ctx context.Context, alias string, body []byte, list []operation) ([]refusal, error) {
 	var refused []refusal
-	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
 		results, err := breaker.DoWhenClosed(ctx, w.breaker, breakerKey,
 			func(ctx context.Context) ([]opensearch.ItemResult, error) {
 				ctx, cancel := context.WithTimeout(ctx, bulkTimeout)

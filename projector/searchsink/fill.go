@@ -47,7 +47,7 @@ func (f filler) run(ctx context.Context, index string, progress Progress) (n int
 	if err := f.conn.QueryRow(ctx, "SELECT uniq(profile_hash) FROM search_people").Scan(&total); err != nil {
 		return 0, fmt.Errorf("count people: %w", err)
 	}
-	progress.Begin("Filling "+index, int64(total)) //nolint:gosec // a number of people
+	progress.Begin("Filling "+index, int64(total))
 	defer progress.End()
 	var after uint64
 	done := int64(0)

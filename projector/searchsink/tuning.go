@@ -15,8 +15,8 @@ const (
 	// bulkTimeout bounds a bulk request. It is much less than gc_deletes of the index: a later write than that could
 	// restore a deleted document.
 	bulkTimeout = time.Minute
-	// retryMin and retryMax bound the pause before items that OpenSearch was too busy for are sent again.
-	retryMin, retryMax = 100 * time.Millisecond, 10 * time.Second
+	// firstRetry and longestRetry bound the pause before items that OpenSearch was too busy for are sent again.
+	firstRetry, longestRetry = 100 * time.Millisecond, 10 * time.Second
 	// laggingFor is how long rows are read again that are older than the touched ones, on a cluster.
 	laggingFor = time.Minute
 	// lagRetryInterval is the interval of these attempts.

@@ -24,14 +24,14 @@ type People struct {
 // peopleIndex is the ID of the index.
 const peopleIndex = "test"
 
-// OpenPeople replaces the index with the prefix by an empty one. Close must be called.
-func OpenPeople(ctx context.Context, url, prefix string, conn driver.Conn) (*People, error) {
+// OpenPeople replaces the index with the prefix by an empty one, whose document IDs have the key. Close must be called.
+func OpenPeople(ctx context.Context, url, prefix string, key []byte, conn driver.Conn) (*People, error) {
 	client, err := opensearch.Open(opensearch.Config{Nodes: []string{url}, Prefix: prefix, Shards: 1, Replicas: "0"})
 	if err != nil {
 		return nil, err
 	}
 	p := &People{
-		client: client, names: searchindex.Names{Prefix: prefix}, key: make([]byte, searchindex.KeySize), conn: conn,
+		client: client, names: searchindex.Names{Prefix: prefix}, key: key, conn: conn,
 	}
 	if err := p.create(ctx); err != nil {
 		return nil, errors.Join(err, client.Close())

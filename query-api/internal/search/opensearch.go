@@ -25,14 +25,19 @@ import (
 // cluster executes searches in OpenSearch.
 type cluster struct {
 	*opensearch.Client
-	alias string
+	alias    string
+	renderer dsl.Renderer
 }
 
-func newCluster(client *opensearch.Client) *cluster {
-	if client == nil {
+func newCluster(deps Deps) *cluster {
+	if deps.OpenSearch == nil {
 		return nil
 	}
-	return &cluster{client, searchindex.Names{Prefix: client.Config().Prefix}.Alias()}
+	documentID := func(profileID string) string { return searchindex.DocumentID(deps.DocumentKey, profileID) }
+	return &cluster{
+		Client: deps.OpenSearch, alias: searchindex.Names{Prefix: deps.OpenSearch.Config().Prefix}.Alias(),
+		renderer: dsl.Renderer{DocumentID: documentID},
+	}
 }
 
 // cursorOwner distinguishes the cursors of the executors: each has its own sort values.
@@ -127,13 +132,14 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 
 // remoteRequest returns the body of the request for the page.
 func (s *Search) remoteRequest() ([]byte, error) {
-	query, err := dsl.Query(s.node)
+	renderer := s.searcher.remote.renderer
+	query, err := renderer.Query(s.node)
 	if err == nil {
 		query = s.withoutHidden(query)
 	}
 	var sort []dsl.Object
 	if err == nil {
-		sort, err = dsl.Sort(s.sorts)
+		sort, err = renderer.Sort(s.sorts)
 	}
 	var unsupported *dsl.UnsupportedError
 	if errors.As(err, &unsupported) {
@@ -244,7 +250,7 @@ func (s *Searcher) remoteError(err error) error {
 		return &TooExpensiveError{"the query expands to more clauses than the cluster allows " +
 			"(indices.query.bool.max_clause_count): narrow its patterns and fuzzy words"}
 	case refused.Says("Missing value for field") || refused.Says("invalid score") ||
-		refused.Says("must be a non-negative"):
+		refused.Says("must not produce negative scores"):
 		return &TooExpensiveError{invalidScore}
 	case refused.Has("too_complex_to_determinize_exception"):
 		return &TooExpensiveError{"a pattern of the query is too complex: shorten it"}

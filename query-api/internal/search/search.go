@@ -95,7 +95,9 @@ type Deps struct {
 	Tracer trace.Tracer
 	Now    func() time.Time
 	// OpenSearch executes searches instead of the in-memory index; nil: the index does.
-	OpenSearch *opensearch.Client
+	// DocumentKey is the key of its document IDs (searchindex.DocumentID).
+	OpenSearch  *opensearch.Client
+	DocumentKey []byte
 	// Registerer takes the metrics; nil registers none.
 	Registerer prometheus.Registerer
 }
@@ -125,7 +127,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		deps:      deps,
 		admission: newAdmission(cfg.Concurrent, cfg.Wide),
 		fields:    make(map[string]fieldStats),
-		remote:    newCluster(deps.OpenSearch),
+		remote:    newCluster(deps),
 	}
 	if s.remote == nil {
 		s.index = postings.New(
@@ -304,6 +306,9 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 		}
 		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
 			return s.searcher.timeLimitError()
+		}
+		if s.searcher.remote != nil {
+			return &OverloadedError{fmt.Sprintf("the search cluster did not answer within %v", deadline)}
 		}
 		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not "+
 			"searched recently are read first, and stay cached", deadline)}

@@ -24,6 +24,7 @@ import (
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/searchtest"
+	"muster/schemas/searchindex"
 )
 
 const (
@@ -62,6 +63,7 @@ func newRemoteEngine(t *testing.T, conn driver.Conn, client *opensearch.Client) 
 	t.Helper()
 	return newEngineOf(t, search.Config{Timeout: waitTimeout}, search.Deps{
 		Conn: conn, Tracer: noop.NewTracerProvider().Tracer(""), Now: time.Now, OpenSearch: client,
+		DocumentKey: make([]byte, searchindex.KeySize),
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
 	"muster/query-api/opensearchtest"
+	"muster/schemas/searchindex"
 )
 
 // regressions are queries with wrong results in the past, one a line.
@@ -36,7 +37,7 @@ func TestSearch_EqualsOpenSearch(t *testing.T) {
 // The executor in OpenSearch searches an index of its own, filled from the read models.
 func TestSearch_OpenSearchExecutorEqualsOpenSearch(t *testing.T) {
 	conn := open(t, fillBoth(t))
-	people, err := opensearchtest.OpenPeople(t.Context(), node.URL(), "differential-", conn)
+	people, err := opensearchtest.OpenPeople(t.Context(), node.URL(), "differential-", make([]byte, searchindex.KeySize), conn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, people.Close(context.WithoutCancel(t.Context()))) })
 	require.NoError(t, people.Sync(t.Context()))

@@ -9,13 +9,13 @@ import (
 
 // function renders a function_score. A boost around it has been moved into its query (clause.Lower); that of a boosting
 // clause multiplies the result.
-func function(n algebra.Function, boost float64) (Object, error) {
-	query, err := render(n.Node, 1)
+func (r Renderer) function(n algebra.Function, boost float64) (Object, error) {
+	query, err := r.render(n.Node, 1)
 	if err != nil {
 		return nil, err
 	}
 	if n.Sealed {
-		negative, err := render(n.Functions[0].Filter, 1)
+		negative, err := r.render(n.Functions[0].Filter, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -25,7 +25,7 @@ func function(n algebra.Function, boost float64) (Object, error) {
 	}
 	functions := make([]Object, len(n.Functions))
 	for i, f := range n.Functions {
-		if functions[i], err = factor(f); err != nil {
+		if functions[i], err = r.factor(f); err != nil {
 			return nil, err
 		}
 	}
@@ -41,10 +41,10 @@ func function(n algebra.Function, boost float64) (Object, error) {
 	return Object{"function_score": withBoost(out, boost)}, nil
 }
 
-func factor(f algebra.Factor) (Object, error) {
+func (r Renderer) factor(f algebra.Factor) (Object, error) {
 	out := Object{"weight": f.Weight}
 	if f.Filter != nil {
-		filter, err := render(f.Filter, 1)
+		filter, err := r.render(f.Filter, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func factor(f algebra.Factor) (Object, error) {
 	case algebra.FactorRandom:
 		name := searchindex.FieldHash // the same on all replicas, unlike _seq_no
 		if f.Field.Path != "" {
-			name = field(f.Field)
+			name = valueField(f.Field)
 		}
 		out["random_score"] = Object{"seed": f.Seed, "field": name}
 	}

@@ -22,15 +22,29 @@ func (e *UnsupportedError) Error() string { return e.Reason }
 // Object is a JSON object.
 type Object = map[string]any
 
+// Renderer renders queries for an index.
+type Renderer struct {
+	// DocumentID returns the _id of a person's document, which nested documents have too.
+	DocumentID func(profileID string) string
+}
+
 // Query renders a node.
-func Query(n algebra.Node) (Object, error) { return render(n, 1) }
+func (r Renderer) Query(n algebra.Node) (Object, error) { return r.render(n, 1) }
 
 // field returns the name of a field in the index.
 func field(f algebra.Field) string {
 	if f.Identity {
-		return searchindex.FieldID
+		return "_id"
 	}
 	return searchindex.Field(f.SearchField, f.Keyword)
+}
+
+// valueField returns the field whose values are sorted and drawn by.
+func valueField(f algebra.Field) string {
+	if f.Identity {
+		return searchindex.FieldID
+	}
+	return field(f)
 }
 
 // clause returns {"<name>": {"<field>": parameters}} with a boost.
@@ -46,7 +60,7 @@ func withBoost(parameters Object, boost float64) Object {
 }
 
 // render renders a node whose score is multiplied by boost.
-func render(n algebra.Node, boost float64) (Object, error) {
+func (r Renderer) render(n algebra.Node, boost float64) (Object, error) {
 	switch n := n.(type) {
 	case algebra.All:
 		return Object{"match_all": withBoost(Object{}, boost)}, nil
@@ -55,7 +69,7 @@ func render(n algebra.Node, boost float64) (Object, error) {
 	case algebra.Term:
 		return term(n, boost), nil
 	case algebra.Set:
-		return Object{"terms": withBoost(Object{field(n.Field): values(n)}, boost)}, nil
+		return Object{"terms": withBoost(Object{field(n.Field): r.values(n)}, boost)}, nil
 	case algebra.Phrase:
 		return phrase(n, boost)
 	case algebra.Combined:
@@ -70,30 +84,30 @@ func render(n algebra.Node, boost float64) (Object, error) {
 	case algebra.Exists:
 		return Object{"exists": withBoost(Object{"field": field(n.Field)}, boost)}, nil
 	case algebra.Bool:
-		return boolean(n, boost)
+		return r.boolean(n, boost)
 	case algebra.DisMax:
-		return disMax(n, boost)
+		return r.disMax(n, boost)
 	case algebra.Boost:
-		return render(n.Node, boost*n.Factor)
+		return r.render(n.Node, boost*n.Factor)
 	case algebra.Constant:
-		filter, err := render(n.Node, 1)
+		filter, err := r.render(n.Node, 1)
 		if err != nil {
 			return nil, err
 		}
 		return Object{"constant_score": Object{"filter": filter, "boost": n.Score * boost}}, nil
 	case algebra.Nested:
-		return nested(n, boost)
+		return r.nested(n, boost)
 	case algebra.Function:
-		return function(n, boost)
+		return r.function(n, boost)
 	}
 	return nil, fmt.Errorf("dsl: no clause for %T", n)
 }
 
-func renderAll(nodes []algebra.Node) ([]Object, error) {
+func (r Renderer) renderAll(nodes []algebra.Node) ([]Object, error) {
 	out := make([]Object, len(nodes))
 	for i, n := range nodes {
 		var err error
-		if out[i], err = render(n, 1); err != nil {
+		if out[i], err = r.render(n, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -113,9 +127,12 @@ func value(f algebra.Field, term string) any {
 	return term
 }
 
-func values(n algebra.Set) []any {
+func (r Renderer) values(n algebra.Set) []any {
 	out := make([]any, len(n.Values))
 	for i, v := range n.Values {
+		if n.Field.Identity {
+			v = r.DocumentID(v)
+		}
 		out[i] = value(n.Field, v)
 	}
 	return out
@@ -255,9 +272,9 @@ func fuzzy(n algebra.Fuzzy, boost float64) Object {
 	return clause("fuzzy", n.Field, parameters, boost)
 }
 
-func boolean(n algebra.Bool, boost float64) (Object, error) {
+func (r Renderer) boolean(n algebra.Bool, boost float64) (Object, error) {
 	if n.MinimumField != nil {
-		return termsSet(n, boost)
+		return r.termsSet(n, boost)
 	}
 	out := Object{}
 	for _, part := range []struct {
@@ -267,7 +284,7 @@ func boolean(n algebra.Bool, boost float64) (Object, error) {
 		if len(part.nodes) == 0 {
 			continue
 		}
-		list, err := renderAll(part.nodes)
+		list, err := r.renderAll(part.nodes)
 		if err != nil {
 			return nil, err
 		}
@@ -280,7 +297,7 @@ func boolean(n algebra.Bool, boost float64) (Object, error) {
 }
 
 // termsSet renders terms of which as many match as a field says.
-func termsSet(n algebra.Bool, boost float64) (Object, error) {
+func (r Renderer) termsSet(n algebra.Bool, boost float64) (Object, error) {
 	var of *algebra.Field
 	terms := []any{}
 	for _, m := range n.Should {
@@ -290,7 +307,7 @@ func termsSet(n algebra.Bool, boost float64) (Object, error) {
 		case algebra.Term:
 			of, terms = &m.Field, append(terms, value(m.Field, m.Text))
 		case algebra.Set:
-			of, terms = &m.Field, append(terms, values(m)...)
+			of, terms = &m.Field, append(terms, r.values(m)...)
 		case algebra.Range:
 			if m.Min != m.Max {
 				return nil, &UnsupportedError{"terms_set with dates of a whole day, month or year is not supported on " +
@@ -309,14 +326,14 @@ func termsSet(n algebra.Bool, boost float64) (Object, error) {
 	}, boost), nil
 }
 
-func disMax(n algebra.DisMax, boost float64) (Object, error) {
+func (r Renderer) disMax(n algebra.DisMax, boost float64) (Object, error) {
 	if word, fields, ok := across(n.Nodes); ok {
 		return Object{"multi_match": withBoost(Object{
 			"query": word, "fields": fields, "type": "cross_fields", "analyzer": "keyword", "tie_breaker": n.Tie,
 			"lenient": true,
 		}, boost)}, nil
 	}
-	queries, err := renderAll(n.Nodes)
+	queries, err := r.renderAll(n.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -346,8 +363,8 @@ func across(nodes []algebra.Node) (word string, fields []string, ok bool) {
 	return word, fields, len(nodes) > 0
 }
 
-func nested(n algebra.Nested, boost float64) (Object, error) {
-	query, err := render(n.Node, 1)
+func (r Renderer) nested(n algebra.Nested, boost float64) (Object, error) {
+	query, err := r.render(n.Node, 1)
 	if err != nil {
 		return nil, err
 	}

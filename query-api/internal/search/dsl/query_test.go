@@ -16,6 +16,10 @@ func options() clause.Options {
 	return clause.Options{Now: time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC), Seed: 7}
 }
 
+func renderer() dsl.Renderer {
+	return dsl.Renderer{DocumentID: func(profileID string) string { return "hash of " + profileID }}
+}
+
 func TestQuery_RendersWhatIsLookedUp(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"match":{"profile.headline":"Software ENGINEER"}}`: `{"bool":{"should":[
@@ -23,7 +27,7 @@ func TestQuery_RendersWhatIsLookedUp(t *testing.T) {
 			{"term":{"profile.headline.text":{"value":"engineer"}}}],"minimum_should_match":1}}`,
 		`{"term":{"profile.full_name.keyword":{"value":"Ada","boost":2}}}`: `{"term":{"profile.full_name.keyword":
 			{"value":"Ada","boost":2}}}`,
-		`{"terms":{"_id":["a","b"]}}`:                 `{"terms":{"row.id":["a","b"]}}`,
+		`{"terms":{"_id":["a","b"]}}`:                 `{"terms":{"_id":["hash of a","hash of b"]}}`,
 		`{"range":{"updated_at":{"gte":"now-1d"}}}`:   `{"range":{"updated_at":{"gte":1781438400000}}}`,
 		`{"range":{"profile.connections":{"lt":10}}}`: `{"range":{"profile.connections":{"lte":9}}}`,
 		`{"term":{"experience.is_current":true}}`:     `{"term":{"experience.is_current":{"value":true}}}`,
@@ -56,7 +60,7 @@ func TestQuery_RendersWhatIsLookedUp(t *testing.T) {
 	} {
 		node, err := clause.Lower([]byte(query), "query", options())
 		require.NoError(t, err, query)
-		got, err := dsl.Query(node)
+		got, err := renderer().Query(node)
 		require.NoError(t, err, query)
 		raw, err := json.Marshal(got)
 		require.NoError(t, err, query)
@@ -72,7 +76,7 @@ func TestQuery_UnsupportedQueriesAreNamed(t *testing.T) {
 	} {
 		node, err := clause.Lower([]byte(query), "query", options())
 		require.NoError(t, err, query)
-		_, err = dsl.Query(node)
+		_, err = renderer().Query(node)
 		var unsupported *dsl.UnsupportedError
 		require.ErrorAs(t, err, &unsupported, query)
 		require.ErrorContains(t, err, want)
@@ -92,7 +96,7 @@ func TestSort_EndsWithHashAndID(t *testing.T) {
 	} {
 		keys, err := clause.Sorts(jsontext.Value(sort), "sort", options())
 		require.NoError(t, err, sort)
-		got, err := dsl.Sort(keys)
+		got, err := renderer().Sort(keys)
 		require.NoError(t, err, sort)
 		raw, err := json.Marshal(got)
 		require.NoError(t, err)

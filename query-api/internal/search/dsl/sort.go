@@ -10,7 +10,7 @@ import (
 
 // Sort renders sort keys. The last ones are the hash of the profile ID and the profile ID; before them is one for each
 // key that is not SortDocument.
-func Sort(keys []planner.Sort) ([]Object, error) {
+func (r Renderer) Sort(keys []planner.Sort) ([]Object, error) {
 	var out []Object
 	for _, k := range keys {
 		switch k.Kind {
@@ -22,7 +22,7 @@ func Sort(keys []planner.Sort) ([]Object, error) {
 			if k.Nested != nil || k.Children != nil {
 				elements := Object{"path": k.Field.Nested}
 				if k.Nested != nil {
-					filter, err := render(k.Nested, 1)
+					filter, err := r.render(k.Nested, 1)
 					if err != nil {
 						return nil, err
 					}
@@ -33,7 +33,7 @@ func Sort(keys []planner.Sort) ([]Object, error) {
 				}
 				parameters["nested"] = elements
 			}
-			out = append(out, Object{field(k.Field): parameters})
+			out = append(out, Object{valueField(k.Field): parameters})
 		}
 	}
 	return append(out, Object{searchindex.FieldHash: Object{"order": "asc"}},
@@ -82,7 +82,7 @@ func innerHits(h *algebra.InnerHits) Object {
 			keys = append(keys, Object{"_doc": Object{"order": order(k.Descending)}})
 		case algebra.InnerField:
 			keys = append(keys, Object{
-				field(k.Field): fieldOrder(k.Field, k.Descending, k.MissingFirst, k.Missing, k.Double),
+				valueField(k.Field): fieldOrder(k.Field, k.Descending, k.MissingFirst, k.Missing, k.Double),
 			})
 		}
 	}
