@@ -104,7 +104,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, out a
 	case out == nil:
 		return nil
 	}
-	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	lenient := json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := json.Unmarshal(answer, out, lenient); err != nil {
 		return errors.New("opensearch: a response is not the expected JSON")
 	}
 	return nil

@@ -43,7 +43,8 @@ type Config struct {
 // ConfigFromEnv reads a Config from environment variables; getenv is [os.Getenv]. ok is false if OPENSEARCH_URL is
 // empty. Errors contain neither a password nor the content of a file.
 //
-//	OPENSEARCH_URL           base URLs of nodes, comma-separated; user:password@ of the first one with them applies to all
+//	OPENSEARCH_URL           base URLs of nodes, comma-separated; user:password@ of the first one that has it applies to
+//	                         all
 //	OPENSEARCH_USERNAME, OPENSEARCH_PASSWORD
 //	                         override those of the URL
 //	OPENSEARCH_TLS_CA_FILE, OPENSEARCH_TLS_CERT_FILE, OPENSEARCH_TLS_KEY_FILE
@@ -91,8 +92,8 @@ func ConfigFromEnv(getenv func(string) string) (cfg Config, ok bool, err error) 
 	cfg.Prefix = defaultPrefix
 	if prefix := getenv(PrefixEnv); prefix != "" {
 		if !regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,99}$`).MatchString(prefix) {
-			return cfg, false, fmt.Errorf("%s: must be at most 100 of a-z, 0-9, '_', '.' and '-', and begin with a letter or "+
-				"digit", PrefixEnv)
+			return cfg, false, fmt.Errorf("%s: must be at most 100 of a-z, 0-9, '_', '.' and '-', and begin with a letter "+
+				"or digit", PrefixEnv)
 		}
 		cfg.Prefix = prefix
 	}

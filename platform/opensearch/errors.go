@@ -17,8 +17,8 @@ import (
 // ErrUnavailable is the error of a request to which no node responds.
 var ErrUnavailable = errors.New("opensearch: unavailable")
 
-// Error is a response with a status other than 2xx. Its text holds the types of the cluster's errors only: their reasons
-// quote queries and documents.
+// Error is a response with a status other than 2xx. Its text holds the types of the cluster's errors only: their
+// reasons quote queries and documents.
 type Error struct {
 	Status int
 	// Types are the types of the error and of its causes, such as index_not_found_exception, outermost first.

@@ -62,8 +62,8 @@ type writer struct {
 	metrics *metrics
 }
 
-// write makes the operations durable in an index, and returns those that were refused. An operation with an older version
-// than the document's has no effect. Items that OpenSearch is too busy for are sent again until ctx ends.
+// write makes the operations durable in an index, and returns those that were refused. An operation with an older
+// version than the document's has no effect. Items that OpenSearch is too busy for are sent again until ctx ends.
 func (w *writer) write(ctx context.Context, index string, list []operation) (refused []refusal, err error) {
 	alias := w.names.WriteAlias(index)
 	for len(list) > 0 {

@@ -37,7 +37,8 @@ type Report struct {
 }
 
 // Replay fills a new index from the table beside the live one, compares the two, and switches the alias. Sinks write to
-// both meanwhile. The old index is deleted. If it is interrupted, the live index stays, and the next replay starts over.
+// both meanwhile. The old index is deleted. If it is interrupted, the live index stays, and the next replay starts
+// over.
 func Replay(ctx context.Context, r Replaying) (report Report, err error) {
 	if r.Client == nil || r.Conn == nil || r.Logger == nil || r.Now == nil || len(r.Key) != searchindex.KeySize {
 		return report, errors.New("replay search: missing client, connection, key, logger or clock")

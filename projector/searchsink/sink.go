@@ -40,7 +40,8 @@ const CodeRefused = "refused_by_search"
 
 // Config configures a Sink. All fields are required.
 type Config struct {
-	// Consumer has the brokers, the retries, the logger and the registerer; group, topic, limits and handler are set here.
+	// Consumer has the brokers, the retries, the logger and the registerer; group, topic, limits and handler are set
+	// here.
 	Consumer bus.BatchConsumerConfig
 	Group    string
 	// BreakFor is how long writes pause after OpenSearch failed BreakAfter times in a row.
@@ -366,8 +367,8 @@ func (s *Sink) reject(ctx context.Context, touches []touch, refusals map[int]str
 	return s.deps.Rejected.Publish(ctx, list)
 }
 
-// generationBits is the number of bits of an offset in a version. Versions are exact in 53 bits, as aggregations compute
-// them: that are 8,192 generations.
+// generationBits is the number of bits of an offset in a version. Aggregations compute versions exactly up to 53 bits:
+// that is 8,192 generations.
 const generationBits = 40
 
 func versionOf(generation, offset int64) int64 { return generation<<generationBits | offset }

@@ -32,7 +32,8 @@ func newTestWriter(t *testing.T, handle func(w http.ResponseWriter, lines []stri
 	client, err := opensearch.Open(opensearch.Config{Nodes: []string{s.URL}, Prefix: "x-"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	w, err := newWriter(client, Config{BreakFor: 10 * time.Millisecond, BreakAfter: 2}, slog.New(slog.DiscardHandler), nil)
+	cfg := Config{BreakFor: 10 * time.Millisecond, BreakAfter: 2}
+	w, err := newWriter(client, cfg, slog.New(slog.DiscardHandler), nil)
 	require.NoError(t, err)
 	return w
 }

@@ -319,12 +319,14 @@ func (f *fieldValue) appendElement(b []byte, e int) ([]byte, error) {
 	return b, nil
 }
 
-// appendText appends a text that has tokens, [""] if it has none, and its whole value, which is empty if it is too long.
+// appendText appends a text that has tokens, [""] if it is without words, and its whole value, which is empty if it is
+// too long.
 func (f *fieldValue) appendText(b []byte, name, whole string, tokens []string) (_ []byte, err error) {
 	if len(tokens) == 0 {
 		return b, nil
 	}
-	if b, err = jsontext.AppendQuote(appendName(b, name+".text"), strings.Join(tokens, " ")); err != nil || whole == "" {
+	b, err = jsontext.AppendQuote(appendName(b, name+".text"), strings.Join(tokens, " "))
+	if err != nil || whole == "" {
 		return b, err
 	}
 	return jsontext.AppendQuote(appendName(b, name+".keyword"), whole)

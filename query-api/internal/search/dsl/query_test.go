@@ -71,8 +71,8 @@ func TestQuery_RendersWhatIsLookedUp(t *testing.T) {
 func TestQuery_UnsupportedQueriesAreNamed(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"combined_fields":{"query":"ada","fields":["profile.first_name"]}}`: "combined_fields is not supported",
-		`{"terms_set":{"experience.start_date":{"terms":["2020||/M"],"minimum_should_match_field":"updated_at"}}}`: "not " +
-			"supported",
+		`{"terms_set":{"experience.start_date":{"terms":["2020||/M"],
+			"minimum_should_match_field":"updated_at"}}}`: "not supported",
 	} {
 		node, err := clause.Lower([]byte(query), "query", options())
 		require.NoError(t, err, query)
