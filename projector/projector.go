@@ -214,9 +214,6 @@ func (p *Projector) Check(ctx context.Context) error {
 			return fmt.Errorf("projector: consumer of the search index has been outside its consumer group for %s; see the log",
 				away.Round(time.Second))
 		}
-		if err := p.sink.Check(); err != nil {
-			return fmt.Errorf("projector: %w", err)
-		}
 	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)

@@ -123,14 +123,6 @@ func (s *Sink) Run(ctx context.Context) error {
 	return err
 }
 
-// Check returns an error if writes are paused.
-func (s *Sink) Check() error {
-	if s.writer.breaker.State(breakerKey) == "open" {
-		return errors.New("search index: writes paused, OpenSearch has failed repeatedly")
-	}
-	return nil
-}
-
 // ensure creates and fills the index if none is live, until it succeeds or ctx ends. Several sinks may do so at once.
 func (s *Sink) ensure(ctx context.Context) {
 	for {
@@ -257,7 +249,7 @@ func (s *Sink) index(ctx context.Context, b bus.Batch, touches []touch) error {
 		s.layout = &layout
 	}
 	// Before the rows are read: a scan that fills an index created later reads rows as new as these.
-	targets, err := s.writer.list(ctx)
+	targets, err := breaker.DoWhenClosed(ctx, s.writer.breaker, breakerKey, s.writer.list)
 	if err != nil {
 		return err
 	}
