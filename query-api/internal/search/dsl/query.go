@@ -300,7 +300,11 @@ func (r Renderer) boolean(n algebra.Bool, boost float64) (Object, error) {
 func (r Renderer) termsSet(n algebra.Bool, boost float64) (Object, error) {
 	var of *algebra.Field
 	terms := []any{}
+	factor := 1.0 // clause.Lower gives the boost of the clause to each of its terms
 	for _, m := range n.Should {
+		if b, boosted := m.(algebra.Boost); boosted {
+			factor, m = b.Factor, b.Node
+		}
 		switch m := m.(type) {
 		case algebra.None: // A term that no document has.
 			continue
@@ -323,7 +327,7 @@ func (r Renderer) termsSet(n algebra.Bool, boost float64) (Object, error) {
 	}
 	return clause("terms_set", *of, Object{
 		"terms": terms, "minimum_should_match_field": field(*n.MinimumField),
-	}, boost), nil
+	}, boost*factor), nil
 }
 
 func (r Renderer) disMax(n algebra.DisMax, boost float64) (Object, error) {

@@ -55,6 +55,10 @@ func TestQuery_RendersWhatIsLookedUp(t *testing.T) {
 		`{"function_score":{"query":{"match_all":{}},"random_score":{},"min_score":1}}`: `{"function_score":{
 			"query":{"match_all":{}},"functions":[{"weight":1,"random_score":{"seed":7,"field":"row.hash"}}],
 			"score_mode":"first","boost_mode":"multiply","min_score":1}}`,
+		`{"function_score":{"query":{"terms_set":{"profile.headline":{"terms":["go","c"],"boost":0.5,
+			"minimum_should_match_field":"profile.connections"}}}}}`: `{"function_score":{"functions":[],
+			"score_mode":"multiply","boost_mode":"multiply","query":{"terms_set":{"profile.headline.text":{
+			"terms":["go","c"],"minimum_should_match_field":"profile.connections","boost":0.5}}}}}`,
 		`{"terms_set":{"profile.headline":{"terms":["go","c"],"minimum_should_match_field":"profile.connections"}}}`: `{
 			"terms_set":{"profile.headline.text":{"terms":["go","c"],"minimum_should_match_field":"profile.connections"}}}`,
 	} {
