@@ -32,7 +32,9 @@ require (
 	golang.org/x/term v0.47.0
 )
 
-require github.com/opensearch-project/opensearch-go/v4 v4.8.1 // indirect
+require github.com/opensearch-project/opensearch-go/v4 v4.8.1
+
+require golang.org/x/mod v0.42.0 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
