@@ -64,10 +64,12 @@ test-search: engine ## search compared with OpenSearch, QUERIES random queries (
 # SEARCH_TESTS are the tests of the API that `make test-opensearch` runs with OpenSearch as the executor: those of search,
 # but for those about the in-memory index.
 SEARCH_TESTS := ^(TestSearch|TestSearch_(Order|InnerHits.*|InvalidScores.*|Walk|Answers|CursorOfSizeZero.*|CountsOfAddresses.*|ExcludesErased.*|ReportedCases.*|AcceptsFields.*|MinScoreFilters.*))$$
+# OPENSEARCH_TESTS are the tests of muster with OpenSearch that it runs.
+OPENSEARCH_TESTS := ^TestOpenSearch_
 .PHONY: test-opensearch
 test-opensearch: engine ## OpenSearch as the executor of searches: the API, kills, erasure, outages (needs Java 17 and Maven)
 	$(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- -count=1 -timeout 40m -tags opensearch -run '$(SEARCH_TESTS)' $(TESTFLAGS) ./query-api
-	$(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- -count=1 -timeout 40m -tags opensearch -run '^TestOpenSearch_' $(TESTFLAGS) ./deploy/e2e
+	$(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- -count=1 -timeout 40m -tags opensearch -run '$(OPENSEARCH_TESTS)' $(TESTFLAGS) ./deploy/e2e
 
 .PHONY: opensearch
 # PORT, DIR and SETTINGS (name=value ...) are those of `make opensearch`.
