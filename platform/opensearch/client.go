@@ -111,10 +111,5 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, out a
 	return nil
 }
 
-// Ping returns an error if no node of the cluster responds.
-func (c *Client) Ping(ctx context.Context) error {
-	return c.Do(ctx, http.MethodGet, "/", nil, nil)
-}
-
 // PollInterval is how often callers should repeat a request that waits for a change.
 const PollInterval = 500 * time.Millisecond

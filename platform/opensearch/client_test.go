@@ -108,7 +108,7 @@ func TestClient_ErrorsHaveTypesAndNeitherHostsNorReasons(t *testing.T) {
 
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
-	err = open(t, opensearch.Config{Nodes: []string{down.URL}}).Ping(t.Context())
+	err = open(t, opensearch.Config{Nodes: []string{down.URL}}).Do(t.Context(), http.MethodGet, "/", nil, nil)
 	require.ErrorIs(t, err, opensearch.ErrUnavailable)
 	require.True(t, opensearch.IsTransient(err))
 	require.NotContains(t, err.Error(), "127.0.0.1")
@@ -141,15 +141,15 @@ func TestClient_VerifiesCertificatesAndSendsCredentials(t *testing.T) {
 	env := map[string]string{"OPENSEARCH_URL": strings.Replace(s.URL, "https://", "https://ada:s3cret@", 1)}
 	cfg, _, err := opensearch.ConfigFromEnv(func(name string) string { return env[name] })
 	require.NoError(t, err)
-	err = open(t, cfg).Ping(t.Context())
+	err = open(t, cfg).Do(t.Context(), http.MethodGet, "/", nil, nil)
 	require.ErrorIs(t, err, opensearch.ErrUnavailable)
 	require.ErrorContains(t, err, "unknown authority")
 	transport, ok := s.Client().Transport.(*http.Transport)
 	require.True(t, ok)
 	cfg.TLS = transport.TLSClientConfig
-	require.NoError(t, open(t, cfg).Ping(t.Context()))
+	require.NoError(t, open(t, cfg).Do(t.Context(), http.MethodGet, "/", nil, nil))
 	cfg.Password = "wrong"
-	err = open(t, cfg).Ping(t.Context())
+	err = open(t, cfg).Do(t.Context(), http.MethodGet, "/", nil, nil)
 	require.Equal(t, http.StatusUnauthorized, opensearch.StatusOf(err))
 	require.NotContains(t, err.Error(), "wrong")
 }

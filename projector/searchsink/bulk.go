@@ -9,7 +9,6 @@ import (
 
 	"muster/platform/breaker"
 	"muster/platform/opensearch"
-	"muster/schemas/searchindex"
 )
 
 // breakerKey is the only key of the breaker.
@@ -154,6 +153,3 @@ func (w *writer) halve(ctx context.Context, alias string, list []operation) ([]r
 	}
 	return refused, nil
 }
-
-// documentID returns the _id of a person.
-func documentID(key []byte, profileID string) string { return searchindex.DocumentID(key, profileID) }

@@ -61,7 +61,7 @@ func (f filler) run(ctx context.Context, index string, progress Progress) (n int
 			if row.Deleted || row.IsErased(f.suppressed) {
 				continue
 			}
-			o := operation{id: documentID(f.key, row.ProfileID), version: scannedVersion, equal: true}
+			o := operation{id: searchindex.DocumentID(f.key, row.ProfileID), version: scannedVersion, equal: true}
 			if o.document, err = row.AppendDocument(nil, scannedVersion, noPartition); err != nil {
 				return n, err
 			}

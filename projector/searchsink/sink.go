@@ -293,7 +293,7 @@ func (s *Sink) operations(ctx context.Context, touches []touch) ([]operation, er
 	out := make([]operation, len(touches))
 	for i, t := range touches {
 		o := operation{
-			id: documentID(s.deps.Key, t.profileID), version: versionOf(s.generation, t.message.Offset), position: i,
+			id: searchindex.DocumentID(s.deps.Key, t.profileID), version: versionOf(s.generation, t.message.Offset), position: i,
 		}
 		if row := rows[t.profileID]; row != nil && !row.Deleted && !row.IsErased(s.deps.Suppressed) {
 			if o.document, err = row.AppendDocument(nil, o.version, t.message.Partition); err != nil {
