@@ -61,6 +61,24 @@ test-search: engine ## search compared with OpenSearch, QUERIES random queries (
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
+# SEARCH_TESTS are the tests of the API that `make test-opensearch` runs with OpenSearch as the executor: those of search,
+# but for those about the in-memory index.
+SEARCH_TESTS := ^(TestSearch|TestSearch_(Order|InnerHits.*|InvalidScores.*|Walk|Answers|CursorOfSizeZero.*|CountsOfAddresses.*|ExcludesErased.*|ReportedCases.*|AcceptsFields.*|MinScoreFilters.*))$$
+# OPENSEARCH_TESTS are the tests of muster with OpenSearch that it runs.
+OPENSEARCH_TESTS := ^TestOpenSearch_
+.PHONY: test-opensearch
+test-opensearch: engine ## OpenSearch as the executor of searches: the API, kills, erasure, outages (needs Java 17 and Maven)
+	$(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- -count=1 -timeout 40m -tags opensearch -run '$(SEARCH_TESTS)' $(TESTFLAGS) ./query-api
+	$(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- -count=1 -timeout 40m -tags opensearch -run '$(OPENSEARCH_TESTS)' $(TESTFLAGS) ./deploy/e2e
+
+.PHONY: opensearch
+# PORT, DIR and SETTINGS (name=value ...) are those of `make opensearch`.
+PORT     ?= 9200
+DIR      ?=
+SETTINGS ?=
+opensearch: ## run a stock OpenSearch on 127.0.0.1 until Ctrl-C (needs Java 17 and Maven; PORT=n, DIR=folder keeps its data)
+	$(GO) run ./platform/opensearchtest/cmd/opensearch -port $(PORT) -dir "$(DIR)" $(addprefix -setting ,$(SETTINGS))
+
 test-redis: ## the suites of state shared by replicas on a Redis server (Debian's redis-server, downloaded if missing)
 	files=$$(grep -rl '^//go:build redis$$' --include='*_test.go' query-api); \
 	tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd '|'); test -n "$$tests"; \

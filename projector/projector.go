@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"muster/platform/bus"
+	"muster/platform/opensearch"
 	"muster/projector/answers"
 	"muster/projector/internal/rejected"
 	"muster/projector/project"
+	"muster/projector/searchsink"
 )
 
 // Consumer groups of the projector.
@@ -22,6 +24,7 @@ const (
 	WebhookGroup      = project.WebhookGroup
 	DiscoveryGroup    = project.DiscoveryGroup
 	ContextGroup      = project.ContextGroup
+	SearchGroup       = searchsink.Group
 	AnswersGroup      = answers.Group
 	LargeAnswersGroup = answers.LargeGroup
 )
@@ -45,6 +48,14 @@ type Config struct {
 	// MaxOutsideGroup is how long a consumer may be outside its group before Check returns an error; default one
 	// minute or three session timeouts of the group, whichever is longer.
 	MaxOutsideGroup time.Duration
+	// Search is the search index in OpenSearch that is maintained; nil: none.
+	Search *SearchIndex
+}
+
+// SearchIndex is a search index in OpenSearch.
+type SearchIndex struct {
+	Client *opensearch.Client
+	Key    []byte // of document IDs: searchindex.KeyName, searchindex.KeySize
 }
 
 // Projector writes the read models. Create it with New and start it with Run.
@@ -55,6 +66,7 @@ type Projector struct {
 	projections []project.Projection // all consumers
 	answers     answers.Config
 	answersDeps answers.Deps
+	sink        *searchsink.Sink // nil without a search index
 	writer      *bus.Writer
 	restored    atomic.Bool // some accounts had no answers at the start
 }
@@ -77,6 +89,7 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	}
 	cfg.LargeAge = cmp.Or(cfg.LargeAge, defaultLargeAge)
 	cfg.MaxOutsideGroup = cmp.Or(cfg.MaxOutsideGroup, max(minOutsideGroup, 3*cfg.Kafka.Session))
+	cfg.TouchPeople = cfg.Search != nil
 	p := &Projector{cfg: cfg, deps: deps}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), bus.WithFixedPartition)
 	rejects, err := rejected.NewPublisher(p.writer, deps.Logger, deps.Now, deps.Registerer)
@@ -112,7 +125,29 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	p.projections = append([]project.Projection{{Name: "records", BatchConsumer: p.records.BatchConsumer}}, events...)
 	p.projections = append(p.projections, project.Projection{Name: "answers", BatchConsumer: built},
 		project.Projection{Name: "large answers", BatchConsumer: large})
+	if cfg.Search != nil {
+		if err := p.addSink(rejects); err != nil {
+			return nil, fmt.Errorf("search: %w", err)
+		}
+	}
 	return p, nil
+}
+
+// addSink adds the consumer that maintains the search index.
+func (p *Projector) addSink(rejects *rejected.Publisher) (err error) {
+	cfg := searchsink.Config{
+		Consumer: project.Consumer(p.cfg.Config, p.deps), Group: searchsink.Group,
+		BreakFor: p.cfg.BreakFor, BreakAfter: p.cfg.BreakAfter,
+	}
+	if p.cfg.Group != Group {
+		cfg.Group = p.cfg.Group + ".search"
+	}
+	p.sink, err = searchsink.New(cfg, searchsink.Deps{
+		Client: p.cfg.Search.Client, Key: p.cfg.Search.Key, Conn: p.deps.Conn, Suppressed: p.deps.Suppressed,
+		Rejected: rejects, Logger: p.deps.Logger, Registerer: p.deps.Registerer, Tracer: project.Tracer(p.deps),
+		Now: p.deps.Now,
+	})
+	return err
 }
 
 // Run projects until ctx ends. It returns nil after the current batch is finished or given up. Outages of
@@ -139,8 +174,17 @@ func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make([]error, len(p.projections))
+	var sinkEnded error
 	var running sync.WaitGroup
 	running.Go(func() { answers.Watch(ctx, p.answers, p.answersDeps) })
+	if p.sink != nil {
+		running.Go(func() {
+			defer stop()
+			if err := p.sink.Run(ctx); err != nil {
+				sinkEnded = fmt.Errorf("search sink: %w", err)
+			}
+		})
+	}
 	for i, c := range p.projections {
 		running.Go(func() {
 			defer stop()
@@ -150,7 +194,7 @@ func (p *Projector) runAll(ctx context.Context) error {
 		})
 	}
 	running.Wait()
-	return errors.Join(ended...)
+	return errors.Join(append(ended, sinkEnded)...)
 }
 
 // Check reports readiness: it returns an error if ClickHouse does not respond, inserts are paused, a consumer
@@ -163,6 +207,12 @@ func (p *Projector) Check(ctx context.Context) error {
 		if away := c.NotInGroupFor(); away > p.cfg.MaxOutsideGroup {
 			return fmt.Errorf("projector: consumer of %s has been outside its consumer group for %s; see the log",
 				c.Name, away.Round(time.Second))
+		}
+	}
+	if p.sink != nil {
+		if away := p.sink.NotInGroupFor(); away > p.cfg.MaxOutsideGroup {
+			return fmt.Errorf("projector: consumer of the search index has been outside its consumer group for %s; see the log",
+				away.Round(time.Second))
 		}
 	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {

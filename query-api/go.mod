@@ -35,6 +35,7 @@ require (
 require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/mschoch/smat v0.2.0 // indirect
+	github.com/opensearch-project/opensearch-go/v4 v4.8.1 // indirect
 )
 
 require (

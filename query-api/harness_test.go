@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	code := enginetest.Main(m)
+	closeSearchNode()
 	if code == 0 && whole() {
 		code = untested()
 	}
@@ -134,6 +135,7 @@ type fixture struct {
 	organization event.Organization
 	key          string
 	inserts      int
+	syncSearch   func() // writes the search index, with the tag opensearch
 }
 
 // start runs a service with an empty store. change, if not nil, changes its configuration.
@@ -164,6 +166,7 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 		ClickHouse: f.conn, Bus: f.bus, Registerer: f.registry,
 		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	f.useSearchCluster(&deps)
 	if change != nil {
 		change(&cfg, &deps)
 	}
@@ -263,6 +266,9 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 		}
 	}
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, fmt.Sprintf("test-%d", f.inserts), &batch))
+	if kind == record.KindNetworkPerson {
+		f.syncSearch()
+	}
 	touched := make(map[int64]int64)
 	batch.TouchedAccounts(touched)
 	f.build(slices.Collect(maps.Keys(touched))...)

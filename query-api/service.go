@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"muster/platform/bus"
+	"muster/platform/opensearch"
 	"muster/platform/service"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/contexts"
@@ -35,6 +36,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/searchindex"
 	"muster/schemas/suppress"
 )
 
@@ -203,6 +205,8 @@ type Deps struct {
 	// only one replica, with limits and balances in memory and stored responses in DataDir. The
 	// service does not close it.
 	Redis redis.UniversalClient
+	// OpenSearch executes searches; nil: the in-memory index does. The service does not close it.
+	OpenSearch *opensearch.Client
 	// Suppressed is the set of erased people; nil if there are none. The caller keeps it up to
 	// date. The service is not ready before the set is loaded.
 	Suppressed *suppress.Set
@@ -341,9 +345,13 @@ func (s *Service) newSearcher(tracer trace.Tracer) (*search.Searcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	documents, err := s.deps.Secret.Key(searchindex.KeyName, searchindex.KeySize)
+	if err != nil {
+		return nil, err
+	}
 	return search.New(s.cfg.searchConfig(), search.Deps{
 		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now,
-		Registerer: s.deps.Registerer,
+		Registerer: s.deps.Registerer, OpenSearch: s.deps.OpenSearch, DocumentKey: documents,
 	})
 }
 

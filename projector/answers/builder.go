@@ -130,6 +130,9 @@ func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTa
 			invalid = append(invalid, rejected.Message{Message: m, Kind: "answer", Err: err})
 			continue
 		}
+		if t.Kind != record.KindCodehostPerson {
+			continue // The main row of a network person is its answer.
+		}
 		id, _ := t.Account() // validated
 		target := &buildTarget{
 			//nolint:gosec // Kafka's partitions are int32.

@@ -45,8 +45,19 @@ type Deps struct {
 	// Compact rolls and compacts the embedded brokers' logs. Nil for brokers that compact by themselves, by
 	// the topics' settings.
 	Compact func(context.Context) error
-	Logger  *slog.Logger
-	Now     func() time.Time
+	// Search removes deleted documents from a search index; nil: there is none.
+	Search SearchIndex
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// SearchIndex is an index whose documents are deleted by touches of people. The deleted documents stay in its files until
+// a purge is complete.
+type SearchIndex interface {
+	// Begin starts a purge of what is deleted by the touches published so far.
+	Begin()
+	// Purge goes on with a purge, and reports whether it is complete.
+	Purge(context.Context) (complete bool, err error)
 }
 
 // Eraser deletes the stored data of erased people. It is stateless: a sweep compares all stored data with the

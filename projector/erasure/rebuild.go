@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"muster/projector/answers"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
 
@@ -20,6 +21,23 @@ func (e *Eraser) scheduleRebuild(f *matches) {
 			e.answersToRebuild[id] = true
 		}
 	}
+}
+
+// touchPeople publishes touches of the matched network people, whose documents in the search index are then deleted.
+func (e *Eraser) touchPeople(ctx context.Context, f *matches) error {
+	if e.deps.Search == nil {
+		return nil
+	}
+	for part := range slices.Chunk(f.ids(identity.Network), idsPerStatement) {
+		people := make(map[string]int64, len(part))
+		for _, id := range part {
+			people[id] = 0
+		}
+		if err := answers.TouchPeople(ctx, e.writer, people); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scheduleDiffering records the accounts whose answers differ from their rows: an eraser that was killed may

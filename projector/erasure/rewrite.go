@@ -51,6 +51,9 @@ func (e *Eraser) rewrite(ctx context.Context) error {
 		strconv.Itoa(int(e.cfg.Replaced/time.Second))); err != nil {
 		return err
 	}
+	if e.deps.Search != nil {
+		e.deps.Search.Begin()
+	}
 	return e.compact(ctx)
 }
 
@@ -79,6 +82,11 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	}
 	if len(waiting) > 0 {
 		return false, e.triggerPartCleanup(ctx, waiting)
+	}
+	if e.deps.Search != nil {
+		if purged, err := e.deps.Search.Purge(ctx); err != nil || !purged {
+			return false, err
+		}
 	}
 	if err := e.alter(ctx, tables, "RESET SETTING "+partsLifetime); err != nil {
 		return false, err

@@ -174,6 +174,11 @@ func deletionTargets(platform string) []deletionTarget {
 
 // remove deletes the rows of the matches from the live tables and from shadow and retired tables.
 func (e *Eraser) remove(ctx context.Context, f *matches) error {
+	// Before their rows are deleted: if this is interrupted, the touches are still there. And after it, since the search
+	// sink may have read the rows, but not the suppression set, before.
+	if err := e.touchPeople(ctx, f); err != nil {
+		return err
+	}
 	replayed, err := e.replayTables(ctx)
 	if err != nil {
 		return err
@@ -196,6 +201,9 @@ func (e *Eraser) remove(ctx context.Context, f *matches) error {
 		if err := e.delete(ctx, table, "link_hash", "link_id IN {ids:Array(String)}", links); err != nil {
 			return err
 		}
+	}
+	if err := e.touchPeople(ctx, f); err != nil {
+		return err
 	}
 	e.scheduleRebuild(f)
 	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"},

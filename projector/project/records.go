@@ -40,6 +40,7 @@ type Records struct {
 	metrics *metrics
 	breaker *breaker.Set
 	tables  readmodel.Names        // zero: the live tables
+	people  bool                   // network people are touched
 	writer  *bus.Writer            // nil in a replay, which publishes nothing
 	rejects *rejected.Publisher    // nil in a replay
 	kinds   map[string]record.Kind // by topic
@@ -73,7 +74,7 @@ func newRecords(
 		return nil, err
 	}
 	r := &Records{
-		deps: deps, tracer: Tracer(deps), tables: tables, kinds: make(map[string]record.Kind),
+		deps: deps, tracer: Tracer(deps), tables: tables, kinds: make(map[string]record.Kind), people: cfg.TouchPeople,
 	}
 	if r.metrics, err = newMetrics(deps.Registerer); err != nil {
 		return nil, err
@@ -126,6 +127,9 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err := answers.Touch(ctx, r.writer, done.touched); err != nil {
 		return err
 	}
+	if err := answers.TouchPeople(ctx, r.writer, done.people); err != nil {
+		return err
+	}
 	return r.rejects.Publish(ctx, done.rejected)
 }
 
@@ -133,7 +137,8 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 type outcome struct {
 	rejected []rejected.Message
 	dropped  []erasure.Dropped
-	touched  map[int64]int64 // accounts whose rows changed, with the newest version of these rows
+	touched  map[int64]int64  // accounts whose rows changed, with the newest version of these rows
+	people   map[string]int64 // network people whose rows changed, likewise, if they are touched
 }
 
 // add adds the outcome of other messages.
@@ -142,6 +147,9 @@ func (o *outcome) add(other outcome) {
 	o.dropped = append(o.dropped, other.dropped...)
 	for id, version := range other.touched {
 		o.touched[id] = max(o.touched[id], version)
+	}
+	for id, version := range other.people {
+		o.people[id] = max(o.people[id], version)
 	}
 }
 
@@ -216,7 +224,7 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 		wg.Go(func() { w.render(part, r.kinds) })
 	}
 	wg.Wait()
-	done := outcome{touched: make(map[int64]int64)}
+	done := outcome{touched: make(map[int64]int64), people: make(map[string]int64)}
 	for _, w := range r.workers {
 		done.rejected = append(done.rejected, w.rejected...)
 		w.rejected = nil // Releases the messages.
@@ -240,6 +248,9 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 	}
 	for _, w := range r.workers {
 		w.batch.TouchedAccounts(done.touched)
+		if r.people {
+			w.batch.TouchedPeople(done.people)
+		}
 		done.dropped = append(done.dropped, w.erased.Dropped...)
 		for kind, c := range w.counts {
 			r.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))

@@ -115,12 +115,13 @@ const (
 
 // Defines values for SearchStatementStep.
 const (
-	SearchStatementStepElements SearchStatementStep = "elements"
-	SearchStatementStepFields   SearchStatementStep = "fields"
-	SearchStatementStepLengths  SearchStatementStep = "lengths"
-	SearchStatementStepPhrase   SearchStatementStep = "phrase"
-	SearchStatementStepPostings SearchStatementStep = "postings"
-	SearchStatementStepValues   SearchStatementStep = "values"
+	SearchStatementStepElements   SearchStatementStep = "elements"
+	SearchStatementStepFields     SearchStatementStep = "fields"
+	SearchStatementStepLengths    SearchStatementStep = "lengths"
+	SearchStatementStepOpensearch SearchStatementStep = "opensearch"
+	SearchStatementStepPhrase     SearchStatementStep = "phrase"
+	SearchStatementStepPostings   SearchStatementStep = "postings"
+	SearchStatementStepValues     SearchStatementStep = "values"
 )
 
 // Defines values for SocialPlatform.
@@ -1411,7 +1412,8 @@ type SearchStatement struct {
 
 	// Step `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
 	// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
-	// field statistics. What is loaded already is listed as well.
+	// field statistics. What is loaded already is listed as well. `opensearch` is the request to a search cluster,
+	// if the service has one.
 	//
 	// The expansion of fuzzy words, prefixes and patterns is not listed.
 	Step SearchStatementStep `json:"step"`
@@ -1419,7 +1421,8 @@ type SearchStatement struct {
 
 // SearchStatementStep `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
 // with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
-// field statistics. What is loaded already is listed as well.
+// field statistics. What is loaded already is listed as well. `opensearch` is the request to a search cluster,
+// if the service has one.
 //
 // The expansion of fuzzy words, prefixes and patterns is not listed.
 type SearchStatementStep string

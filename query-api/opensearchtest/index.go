@@ -11,7 +11,30 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/platform/opensearchtest"
 )
+
+// Options configures a node.
+type Options = opensearchtest.Options
+
+// StatusError is a response with a status other than 2xx.
+type StatusError = opensearchtest.StatusError
+
+// Node is a running OpenSearch node.
+type Node struct{ *opensearchtest.Node }
+
+// Start starts a node and waits until it responds.
+func Start(ctx context.Context, o Options) (*Node, error) {
+	n, err := opensearchtest.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{n}, nil
+}
+
+// Attach uses a node that another process started, by its URL. Close leaves it running.
+func Attach(url string) *Node { return &Node{opensearchtest.Attach(url)} }
 
 // mapping is the search document of rulings.md (Search): text with .keyword, arrays of objects nested and included in
 // root, nothing else searchable.

@@ -11,11 +11,12 @@ import (
 // TypeAnswerTask is the CloudEvents type of a touch.
 const TypeAnswerTask = "io.muster.answer.v1.task"
 
-// AnswerTask is a touch: source rows of an account's answer have changed. It is published to TopicAnswerTask
-// with the key [AnswerTask.MessageKey], and to TopicLargeAnswerTask if the account is large.
+// AnswerTask is a touch: rows of an identity have changed. It is published to TopicAnswerTask with the key
+// [AnswerTask.MessageKey]. Accounts of code hosts are touched when source rows of their answers change, and also on
+// TopicLargeAnswerTask if they are large; network people are touched for the search index.
 type AnswerTask struct {
-	Kind record.Kind `json:"kind"` // codehost-person
-	ID   string      `json:"id"`   // user_id in decimal
+	Kind record.Kind `json:"kind"` // codehost-person or network-person
+	ID   string      `json:"id"`   // user_id in decimal, or profile_id
 	// Version is the newest version of the changed rows. A build that read older rows only has used a replica
 	// that lags behind.
 	Version int64 `json:"version"`
@@ -39,6 +40,12 @@ func (t AnswerTask) Account() (int64, error) {
 
 // Validate returns an error if the touch is invalid.
 func (t AnswerTask) Validate() error {
+	if t.Kind == record.KindNetworkPerson {
+		if t.ID == "" {
+			return errors.New("id: is empty")
+		}
+		return nil
+	}
 	if t.Kind != record.KindCodehostPerson {
 		return fmt.Errorf("kind: %q has no answers", t.Kind)
 	}

@@ -315,6 +315,13 @@ func (b *Batch) TouchedAccounts(newest map[int64]int64) {
 	}
 }
 
+// TouchedPeople adds the network people whose rows are in the batch, each with the newest version of these rows.
+func (b *Batch) TouchedPeople(newest map[string]int64) {
+	for i, id := range b.searchPeople.profileID.list {
+		newest[id] = max(newest[id], b.searchPeople.common.version.list[i])
+	}
+}
+
 // AnswerState is the state of an account before its answer is built.
 type AnswerState struct {
 	Generation uint32

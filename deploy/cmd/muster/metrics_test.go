@@ -98,6 +98,9 @@ func TestMetrics_PageAlertsAndDashboardMatchTheServices(t *testing.T) {
 		env := map[string]string{"KAFKA_BROKERS": brokers, "CLICKHOUSE_DSN": dsn,
 			"MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_OPERATOR_TOKEN": "token",
 			"SEARXNG_URL": "http://127.0.0.1:1", "MUSTER_LLM_URL": "http://127.0.0.1:1/v1", "MUSTER_LLM_NAME": "m"}
+		if s.name == "projector" { // It has further metrics with a search cluster.
+			env["OPENSEARCH_URL"] = "http://127.0.0.1:1"
+		}
 		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard},
 			getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "error",
 			logFormat: "text"}

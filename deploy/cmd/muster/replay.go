@@ -1,19 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
+	"muster/deploy/internal/instance"
+	"muster/deploy/internal/searchcluster"
+	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/projector/project"
 	"muster/projector/replay"
+	"muster/projector/searchsink"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
@@ -21,11 +28,14 @@ import (
 // replayAnswers is the argument of muster replay that rebuilds the stored answers.
 const replayAnswers = "answers"
 
+// replaySearch is the argument of muster replay that fills a new search index.
+const replaySearch = "search"
+
 func (c *command) replayCommand() *cobra.Command {
 	var cfg replay.Config
 	var dropOld, abort bool
 	cmd := &cobra.Command{
-		Use:   "replay [TABLE... | answers]",
+		Use:   "replay [TABLE... | answers | search]",
 		Short: "Rebuild read models from the topics, without downtime",
 		Long: `Rebuilds read models (all, or the given tables) from the record topics in new tables, compares these
 with the live tables, and exchanges them. The API reads the live tables until the exchange and the new ones after it;
@@ -44,6 +54,11 @@ An interrupted or killed replay resumes when it is run again with the same table
 muster replay answers rebuilds what the API returns for code-host accounts from the read models alone, without the
 topics: after an upgrade that requires it, or in a restored backup without it. If interrupted, it starts from scratch.
 
+muster replay search fills a new index in OpenSearch from the read models beside the live one, compares the two person by
+person, and switches the alias: after an upgrade that changes the mapping, after the index was lost or the projector was
+stopped for more than a day, and to change the number of shards. The old index is deleted. If interrupted, it starts from
+scratch.
+
 Read models: ` + strings.Join(readmodel.Tables(), ", ") + `.
 
 Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
@@ -52,7 +67,7 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
   muster replay answers
   muster replay --drop-old`,
 		GroupID:   "data",
-		ValidArgs: append(readmodel.Tables(), replayAnswers),
+		ValidArgs: append(readmodel.Tables(), replayAnswers, replaySearch),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			tel, err := c.telemetry(ctx, "replay")
@@ -83,6 +98,9 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 				return dropReport(out, "discarded", dropped, err)
 			}
 			began := time.Now()
+			if slices.Equal(args, []string{replaySearch}) {
+				return c.replaySearch(cmd, conn, cfg.Projector.Kafka, tel.Logger)
+			}
 			if slices.Equal(args, []string{replayAnswers}) {
 				return c.withSuppressed(ctx, cfg.Projector.Kafka, tel.Logger,
 					func(ctx context.Context, set *suppress.Set) error {
@@ -128,6 +146,43 @@ Exit status: 0 done; 2 it failed, and the live tables are unchanged.`,
 	addJSONFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("restart", "drop-old", "abort")
 	return cmd
+}
+
+// replaySearch fills a new search index.
+func (c *command) replaySearch(cmd *cobra.Command, conn driver.Conn, kafka bus.Config, logger *slog.Logger) (err error) {
+	secret, err := c.rootSecret()
+	if err != nil {
+		return err
+	}
+	in, err := instance.Find(c.dataDir, c.getenv)
+	if err != nil {
+		return err
+	}
+	cluster, err := searchcluster.Open(in.SearchEnv(c.getenv), secret)
+	if err != nil {
+		return err
+	}
+	if cluster == nil {
+		return errors.New("OPENSEARCH_URL is empty: search is in memory, and has no index to fill")
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	began := time.Now()
+	return c.withSuppressed(cmd.Context(), kafka, logger, func(ctx context.Context, set *suppress.Set) error {
+		report, err := searchsink.Replay(ctx, searchsink.Replaying{
+			Client: cluster.Client(), Key: cluster.Key(), Conn: conn, Suppressed: set, Logger: logger,
+			Progress: newBar(c.std.err, logger), Now: time.Now,
+		})
+		if err != nil {
+			return err
+		}
+		if wantsJSON(cmd) {
+			return printJSON(cmd, report)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "filled %s with %d documents (checksum %016x) in %s; deleted: %s\n",
+			report.Index, report.Documents, report.Sum, time.Since(began).Round(time.Millisecond),
+			cmp.Or(strings.Join(report.Replaced, ", "), "none"))
+		return err
+	})
 }
 
 func dropReport(out io.Writer, verb string, tables []string, err error) error {

@@ -16,11 +16,13 @@ import (
 
 	"muster/deploy/docs"
 	"muster/deploy/erasure"
+	"muster/deploy/internal/searchcluster"
 	"muster/deploy/internal/status/page"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
+	"muster/platform/opensearch"
 	"muster/platform/service"
 	"muster/projector"
 	erasing "muster/projector/erasure"
@@ -100,7 +102,8 @@ services and commands ("openssl rand -hex 32" creates one). A service can have a
 migrate" first. KAFKA_SESSION_TIMEOUT (default 10s) is how long the partitions of a killed replica stay unassigned.
 
 Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL, and each its own
-persistent data directory (--data-dir). A URL for Sentinels is
+persistent data directory (--data-dir). OPENSEARCH_URL lets query-api search in OpenSearch, and the projector maintain
+its index (deploy/docs/opensearch.md); set it for both. A URL for Sentinels is
 redis://sentinel:26379/0?master_name=NAME&addr=sentinel2:26379&password=... (deploy/docs/accounts.md, "Sentinels").
 
 ingest stores in its data directory which records were pushed, and does not publish unchanged or older ones. "muster
@@ -221,7 +224,7 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
 	}
 	statusPage := page.New(page.Source{
-		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka,
+		Search: env.getenv(opensearch.URLEnv) != "", Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka,
 		ClickHouse: unit.conn,
 		StateDir:   unit.stateDir, DataDir: env.dataDir, EraseWithin: env.erasureDeadline, Now: time.Now,
 	})
@@ -267,18 +270,24 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	p, err := projector.New(projector.Config{Config: project.Config{Kafka: s.kafka}}, project.Deps{
-		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing, Suppressed: s.erased.Set(),
-	})
+	cluster, err := searchcluster.Open(s.getenv, s.secret)
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
+	closeAll := func() error { return errors.Join(cluster.Close(), conn.Close()) }
+	cfg := projector.Config{Config: project.Config{Kafka: s.kafka}, Search: cluster.Index()}
+	p, err := projector.New(cfg, project.Deps{
+		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing, Suppressed: s.erased.Set(),
+	})
+	if err != nil {
+		return runnable{}, errors.Join(err, closeAll())
+	}
 	eraser, err := erasing.New(erasing.Config{Kafka: s.kafka, Within: s.erasureDeadline},
 		erasing.Deps{
-			Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
+			Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger, Search: cluster.Purger(s.kafka),
 		})
 	if err != nil {
-		return runnable{}, errors.Join(err, conn.Close())
+		return runnable{}, errors.Join(err, closeAll())
 	}
 	run := func(ctx context.Context) error {
 		running, ctx := errgroup.WithContext(ctx)
@@ -290,7 +299,7 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 		})
 		return running.Wait()
 	}
-	return runnable{run: run, ready: p.Check, close: conn.Close, conn: conn}, nil
+	return runnable{run: run, ready: p.Check, close: closeAll, conn: conn}, nil
 }
 
 func addSearchMemoryFlag(flags *pflag.FlagSet, mebibytes *int) {
@@ -314,12 +323,17 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		Tracing:    s.tel.Tracing,
 		Suppressed: s.erased.Set(),
 	}
-	closeAll := conn.Close
+	cluster, err := searchcluster.Open(s.getenv, s.secret)
+	if err != nil {
+		return runnable{}, errors.Join(err, conn.Close())
+	}
+	deps.OpenSearch = cluster.Client()
+	closeAll := func() error { return errors.Join(cluster.Close(), conn.Close()) }
 	if s.getenv(queryapi.RedisEnv) != "" {
 		if deps.Redis, err = queryapi.OpenRedis(s.getenv); err != nil {
-			return runnable{}, errors.Join(err, conn.Close())
+			return runnable{}, errors.Join(err, closeAll())
 		}
-		closeAll = func() error { return errors.Join(deps.Redis.Close(), conn.Close()) }
+		closeAll = func() error { return errors.Join(deps.Redis.Close(), cluster.Close(), conn.Close()) }
 	}
 	api, err := queryapi.New(ctx, cfg, deps)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"muster/deploy/internal/instance"
 	"muster/deploy/internal/status"
+	"muster/platform/opensearch"
 	"muster/projector"
 )
 
@@ -21,13 +23,13 @@ func (c *command) statusCommand() *cobra.Command {
 		Short: "Show services, consumer lag, and read model sizes",
 		Long: `Shows which services are ready, the lag of each topic's consumer (messages, and the age of the oldest),
 and the number of records in the read models. With --wait it returns once everything that was published before is
-visible in the API, and calls that were answered before are in the ledger's read model. If query-api has several
+visible in the API, search included, and calls that were answered before are in the ledger's read model. If query-api has several
 replicas, it flushes the unpublished usage of the one at MUSTER_ADMIN_URL, and waits two seconds for the others.
 
 Exit status: 0 all services are ready; 1 one is not; 2 the status could not be read, or --timeout passed.`,
 		GroupID: "run",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx := cmd.Context()
 			in, err := instance.Find(c.dataDir, c.getenv)
 			if err != nil {
@@ -42,6 +44,16 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 			}
 			if src.Kafka, err = c.kafka(); err != nil {
 				return err
+			}
+			search, ok, err := opensearch.ConfigFromEnv(in.SearchEnv(c.getenv))
+			if err != nil {
+				return err
+			}
+			if ok {
+				if src.Search, err = opensearch.Open(search); err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, src.Search.Close()) }()
 			}
 			return c.withReadModels(ctx, func(conn driver.Conn) error {
 				src.ClickHouse = conn

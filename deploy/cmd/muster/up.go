@@ -31,6 +31,7 @@ partitions of a killed consumer stay unassigned.
 Client certificates: KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE are PEM files with the certificate of muster and its
 key; renewed files are used without a restart. CLICKHOUSE_TLS_... and REDIS_TLS_... with CA_FILE, CERT_FILE and KEY_FILE
 work the same way.
+OPENSEARCH_URL lets search use an OpenSearch cluster instead of memory (deploy/docs/opensearch.md).
 MUSTER_LIBCHDB is the path of a libchdb library to use instead of the one that npm fetches.
 MUSTER_SECRET_KEY replaces the root secret in the data directory; then the other commands need it too.`,
 		Example: `  muster up

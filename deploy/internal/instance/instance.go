@@ -40,6 +40,8 @@ type Instance struct {
 	// ClickHouseURL is the URL of the HTTP interface, with the credentials of the service user and the database of the
 	// read models.
 	ClickHouseURL string `json:"clickhouse_url"`
+	// OpenSearch has the environment variables of the search cluster; empty without one.
+	OpenSearch map[string]string `json:"opensearch,omitempty"`
 	// PID is the ID of the serving process.
 	PID int `json:"pid"`
 }
@@ -110,6 +112,19 @@ func (in Instance) Bus(env bus.Config) (bus.Config, error) {
 		return env, fmt.Errorf("connect to the instance's broker: %w", err)
 	}
 	return env, nil
+}
+
+// SearchEnv returns getenv with the instance's variables of the search cluster, unless the environment names another one.
+func (in Instance) SearchEnv(getenv func(string) string) func(string) string {
+	if len(in.OpenSearch) == 0 || getenv("OPENSEARCH_URL") != "" {
+		return getenv
+	}
+	return func(name string) string {
+		if value, ok := in.OpenSearch[name]; ok {
+			return value
+		}
+		return getenv(name)
+	}
 }
 
 // Write writes the instance file of a data directory, atomically and with mode 0600.

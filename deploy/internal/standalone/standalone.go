@@ -21,6 +21,7 @@ import (
 	"muster/deploy/erasure"
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
+	"muster/deploy/internal/searchcluster"
 	"muster/deploy/internal/status"
 	"muster/deploy/internal/status/page"
 	discovery "muster/discovery-worker"
@@ -183,7 +184,13 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return err
 	}
+	cluster, err := searchcluster.Open(deps.Getenv, secret)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
 	in := describe(cfg, backend, clickHouse)
+	in.OpenSearch = searchVariables(deps.Getenv)
 	applied, err := prepareAccounts(ctx, cfg, kafka, deps, &in)
 	if err != nil {
 		return errors.Join(err, deps.Applied(applied))
@@ -195,7 +202,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	apiDeps := queryapi.Deps{
 		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry,
 		Tracing:    deps.Telemetry.Tracing,
-		Suppressed: erased.Set(),
+		Suppressed: erased.Set(), OpenSearch: cluster.Client(),
 	}
 	if deps.Getenv(queryapi.RedisEnv) != "" {
 		if apiDeps.Redis, err = queryapi.OpenRedis(deps.Getenv); err != nil {
@@ -222,7 +229,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return fmt.Errorf("start query-api (change its address with --api-addr): %w", err)
 	}
 	idle = append(idle, api)
-	projection, err := projector.New(projector.Config{Config: project.Config{Kafka: kafka}}, project.Deps{
+	projectorConfig := projector.Config{Config: project.Config{Kafka: kafka}, Search: cluster.Index()}
+	projection, err := projector.New(projectorConfig, project.Deps{
 		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing, Suppressed: erased.Set(),
 	})
 	if err != nil {
@@ -231,6 +239,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	eraser, err := erasing.New(erasing.Config{Kafka: kafka, Within: cfg.EraseWithin},
 		erasing.Deps{
 			Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
+			Search: cluster.Purger(kafka),
 		})
 	if err != nil {
 		return err
@@ -272,12 +281,12 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	group := service.NewGroup(service.GroupConfig{Logger: logger})
 	source := status.Source{
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
-		Others: status.AnswersConsumers(),
+		Others: status.AnswersConsumers(), Search: cluster.Client(),
 	}
 	statusPage := page.New(page.Source{
 		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka,
 		ClickHouse: writing, StateDir: ingest.StateDirOf(cfg.DataDir), DataDir: cfg.DataDir,
-		EraseWithin: cfg.EraseWithin, Now: time.Now,
+		EraseWithin: cfg.EraseWithin, Now: time.Now, Search: cluster != nil,
 	})
 	statusPage.Add(admin)
 	admin.Handle("POST "+queryapi.FlushUsagePath, http.HandlerFunc(api.FlushUsage))
@@ -334,6 +343,17 @@ func describe(cfg Config, kafka kafkaBackend, clickHouse clickHouseBackend) inst
 		Kafka: strings.Join(kafka.config.Brokers, ","), KafkaUser: kafka.user, KafkaPassword: kafka.password,
 		ClickHouseURL: clickHouse.config.DSN, PID: os.Getpid(),
 	}
+}
+
+// searchVariables returns the variables of the search cluster, which other commands need.
+func searchVariables(getenv func(string) string) map[string]string {
+	out := make(map[string]string)
+	for _, name := range searchcluster.Variables() {
+		if value := getenv(name); value != "" {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // waitUntilDown returns nil when ctx ends, or an error when the engine has exited for good.

@@ -18,8 +18,10 @@ import (
 	discovery "muster/discovery-worker"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
+	"muster/platform/opensearch"
 	"muster/platform/service"
 	"muster/projector"
+	"muster/projector/searchsink"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -40,6 +42,8 @@ type Source struct {
 	// hour, as intended.
 	Tasks      []Consumer
 	ClickHouse driver.Conn
+	// Search is the cluster with the search index; nil: there is none.
+	Search *opensearch.Client
 }
 
 // Consumer is a consumer group with its topics.
@@ -63,6 +67,11 @@ func AnswersConsumers() []Consumer {
 	}
 }
 
+// SearchConsumers returns the group that writes the search index.
+func SearchConsumers() []Consumer {
+	return []Consumer{{Group: projector.SearchGroup, Topics: []string{event.TopicAnswerTask}}}
+}
+
 // TaskConsumers returns the groups that process tasks.
 func TaskConsumers() []Consumer {
 	return []Consumer{
@@ -74,7 +83,11 @@ func TaskConsumers() []Consumer {
 
 // consumers returns all groups of the source.
 func (s Source) consumers() []Consumer {
-	return append([]Consumer{{Group: s.Group, Topics: s.Topics}}, s.Others...)
+	out := append([]Consumer{{Group: s.Group, Topics: s.Topics}}, s.Others...)
+	if s.Search != nil {
+		out = append(out, SearchConsumers()...)
+	}
+	return out
 }
 
 // DamageHint is the hint for a damaged table.
@@ -272,7 +285,13 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 			}
 		}
 	}
-	return nil
+	if src.Search == nil {
+		return nil
+	}
+	if err := src.waitFor(ctx, SearchConsumers(), progress); err != nil {
+		return err
+	}
+	return searchsink.Refresh(ctx, src.Search)
 }
 
 // waitFor waits until consumers have reached the current ends of their topics.

@@ -865,12 +865,13 @@ export interface components {
             /**
              * @description `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
              *     with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
-             *     field statistics. What is loaded already is listed as well.
+             *     field statistics. What is loaded already is listed as well. `opensearch` is the request to a search cluster,
+             *     if the service has one.
              *
              *     The expansion of fuzzy words, prefixes and patterns is not listed.
              * @enum {string}
              */
-            step: "elements" | "postings" | "phrase" | "lengths" | "values" | "fields";
+            step: "elements" | "postings" | "phrase" | "lengths" | "values" | "fields" | "opensearch";
             sql: string;
             parameters: {
                 [key: string]: string;

@@ -451,12 +451,13 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Elements SearchStatementStep = "elements"
-	Fields   SearchStatementStep = "fields"
-	Lengths  SearchStatementStep = "lengths"
-	Phrase   SearchStatementStep = "phrase"
-	Postings SearchStatementStep = "postings"
-	Values   SearchStatementStep = "values"
+	Elements   SearchStatementStep = "elements"
+	Fields     SearchStatementStep = "fields"
+	Lengths    SearchStatementStep = "lengths"
+	Opensearch SearchStatementStep = "opensearch"
+	Phrase     SearchStatementStep = "phrase"
+	Postings   SearchStatementStep = "postings"
+	Values     SearchStatementStep = "values"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
@@ -467,6 +468,8 @@ func (e SearchStatementStep) Valid() bool {
 	case Fields:
 		return true
 	case Lengths:
+		return true
+	case Opensearch:
 		return true
 	case Phrase:
 		return true
@@ -1800,7 +1803,8 @@ type SearchStatement struct {
 
 	// Step `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
 	// with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
-	// field statistics. What is loaded already is listed as well.
+	// field statistics. What is loaded already is listed as well. `opensearch` is the request to a search cluster,
+	// if the service has one.
 	//
 	// The expansion of fuzzy words, prefixes and patterns is not listed.
 	Step SearchStatementStep `json:"step"`
@@ -1808,7 +1812,8 @@ type SearchStatement struct {
 
 // SearchStatementStep `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
 // with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
-// field statistics. What is loaded already is listed as well.
+// field statistics. What is loaded already is listed as well. `opensearch` is the request to a search cluster,
+// if the service has one.
 //
 // The expansion of fuzzy words, prefixes and patterns is not listed.
 type SearchStatementStep string

@@ -26,6 +26,11 @@ func (*hungConn) Query(ctx context.Context, _ string, _ ...any) (driver.Rows, er
 	return nil, ctx.Err()
 }
 
+func (*hungConn) Select(ctx context.Context, _ any, _ string, _ ...any) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (s *hungConn) Ping(ctx context.Context) error {
 	if s.up {
 		return nil

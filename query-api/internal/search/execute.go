@@ -23,6 +23,7 @@ type ranking struct {
 	places    []planner.Place
 	documents []readstore.Document   // one for each place
 	elements  [][][]postings.Element // for each place and each clause with inner hits
+	windows   [][]hitWindow          // the same of OpenSearch, in place of elements
 	more      bool                   // more follow
 }
 
@@ -32,6 +33,9 @@ const maxAttempts = 4
 // execute ranks the people of the page and reads their documents, as of a snapshot no older than the call. It computes
 // the page from the newest cached snapshot while it refreshes it.
 func (s *Search) execute(ctx context.Context) (*ranking, error) {
+	if s.searcher.remote != nil {
+		return s.executeRemote(ctx)
+	}
 	x, asked := s.searcher.index, *s
 	known := x.Current()
 	for attempt := 1; ; attempt++ {

@@ -60,6 +60,9 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err 
 }
 
 func (s *Search) explain(ctx context.Context) (*Explanation, error) {
+	if s.searcher.remote != nil {
+		return s.explainRemote()
+	}
 	d := &dictionary{Searcher: s.searcher}
 	if err := s.findExpansions(ctx, d); err != nil {
 		return nil, err

@@ -32,12 +32,27 @@ func (s *Search) innerHits(r *ranking) ([][]byte, error) {
 		}
 		for k, n := range clauses {
 			var err error
-			if out[i], err = appendHits(out[i], n, r.elements[i][k], d.JSON); err != nil {
+			if out[i], err = appendHits(out[i], n, r.window(n, i, k), d.JSON); err != nil {
 				return nil, fmt.Errorf("search: inner hits: %w", err)
 			}
 		}
 	}
 	return out, nil
+}
+
+// window returns the nested documents of a place that matched a clause.
+func (r *ranking) window(n algebra.Nested, place, clause int) hitWindow {
+	if r.windows != nil {
+		return r.windows[place][clause]
+	}
+	matching := r.elements[place][clause]
+	slices.SortFunc(matching, func(a, b postings.Element) int { return compareHits(n.InnerHits.Sort, a, b) })
+	w := hitWindow{total: len(matching)}
+	from, to := n.InnerHits.From, n.InnerHits.From+n.InnerHits.Size
+	for _, e := range matching[min(from, len(matching)):min(to, len(matching))] {
+		w.positions = append(w.positions, e.Index)
+	}
+	return w
 }
 
 // compareHits compares two inner hits by sort keys, then by their positions.
@@ -92,8 +107,7 @@ func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 }
 
 // appendHits appends "<name>":{"total":n,"hits":[...]}.
-func appendHits(b []byte, n algebra.Nested, matching []postings.Element, document []byte) ([]byte, error) {
-	slices.SortFunc(matching, func(a, b postings.Element) int { return compareHits(n.InnerHits.Sort, a, b) })
+func appendHits(b []byte, n algebra.Nested, matching hitWindow, document []byte) ([]byte, error) {
 	elements, err := arrayField(document, n.Path)
 	if err != nil {
 		return nil, err
@@ -107,19 +121,18 @@ func appendHits(b []byte, n algebra.Nested, matching []postings.Element, documen
 		return nil, err
 	}
 	b = append(b, `:{"total":`...)
-	b = strconv.AppendInt(b, int64(len(matching)), 10)
+	b = strconv.AppendInt(b, int64(matching.total), 10)
 	b = append(b, `,"hits":[`...)
 	first := true
-	from, to := n.InnerHits.From, n.InnerHits.From+n.InnerHits.Size
-	for _, e := range matching[min(from, len(matching)):min(to, len(matching))] {
-		if e.Index >= len(elements) {
+	for _, position := range matching.positions {
+		if position >= len(elements) {
 			continue // Not part of the response, which has a limited number of entries.
 		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		shown, err := sourceFilter(n.InnerHits.Source).element(n.Path, elements[e.Index])
+		shown, err := sourceFilter(n.InnerHits.Source).element(n.Path, elements[position])
 		if err != nil {
 			return nil, err
 		}

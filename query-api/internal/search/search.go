@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"muster/platform/opensearch"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
@@ -93,6 +94,10 @@ type Deps struct {
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time
+	// OpenSearch executes searches instead of the in-memory index; nil: the index does.
+	// DocumentKey is the key of its document IDs (searchindex.DocumentID).
+	OpenSearch  *opensearch.Client
+	DocumentKey []byte
 	// Registerer takes the metrics; nil registers none.
 	Registerer prometheus.Registerer
 }
@@ -102,7 +107,8 @@ type Searcher struct {
 	cfg       Config
 	deps      Deps
 	admission admission
-	index     *postings.Index
+	index     *postings.Index // nil with OpenSearch
+	remote    *cluster        // nil without it
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
@@ -121,10 +127,14 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		deps:      deps,
 		admission: newAdmission(cfg.Concurrent, cfg.Wide),
 		fields:    make(map[string]fieldStats),
+		remote:    newCluster(deps),
 	}
-	s.index = postings.New(
-		postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster}, s.readIndex,
-	)
+	if s.remote == nil {
+		s.index = postings.New(
+			postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster},
+			s.readIndex,
+		)
+	}
 	if err := s.measure(); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("search: metrics: %w", err)
@@ -134,6 +144,9 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 
 // WarmUp reads data that many searches need.
 func (s *Searcher) WarmUp() error {
+	if s.remote != nil {
+		return nil
+	}
 	anywhere, err := clause.Lower(
 		jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()},
 	)
@@ -152,7 +165,9 @@ func (s *Searcher) WarmUp() error {
 
 // Close cancels background work and waits for it. The Searcher must not be used afterwards.
 func (s *Searcher) Close() {
-	s.index.Close()
+	if s.index != nil {
+		s.index.Close()
+	}
 }
 
 // measure registers the metrics.
@@ -166,6 +181,9 @@ func (s *Searcher) measure() error {
 	}, func() float64 { return float64(s.index.Bytes()) })
 	if s.deps.Registerer == nil {
 		return nil
+	}
+	if s.remote != nil {
+		return s.deps.Registerer.Register(s.pages)
 	}
 	return errors.Join(s.deps.Registerer.Register(s.pages), s.deps.Registerer.Register(held))
 }
@@ -209,7 +227,7 @@ type Search struct {
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
 	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
-		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Now: now.UnixMilli(),
+		Query: cursor.Hash(r.Query, r.Sort, s.cursorOwner(r.Organization)), Now: now.UnixMilli(),
 	}}
 	if !out.first {
 		var err error
@@ -288,6 +306,9 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 		}
 		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
 			return s.searcher.timeLimitError()
+		}
+		if s.searcher.remote != nil {
+			return &OverloadedError{fmt.Sprintf("the search cluster did not answer within %v", deadline)}
 		}
 		return &OverloadedError{fmt.Sprintf("the query was not answered within %v: words and fields that were not "+
 			"searched recently are read first, and stay cached", deadline)}

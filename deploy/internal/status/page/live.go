@@ -81,7 +81,7 @@ func (d *Document) take(name string, labels map[string]string, m *dto.Metric) {
 
 // lag reads the lag of the consumers.
 func (p *Page) lag(ctx context.Context, d *Document) (err error) {
-	topics, err := status.Topics(ctx, p.src.Kafka, consumers(), p.src.Now())
+	topics, err := status.Topics(ctx, p.src.Kafka, consumers(p.src.Search), p.src.Now())
 	if err == nil {
 		d.Topics = topics
 	}

@@ -52,12 +52,18 @@ type Source struct {
 	// EraseWithin is the time after which an erasure is overdue; default 24 h.
 	EraseWithin time.Duration
 	Now         func() time.Time
+	// Search shows the consumer that writes the search index.
+	Search bool
 }
 
 // consumers returns the groups whose lag is shown.
-func consumers() []status.Consumer {
-	return slices.Concat([]status.Consumer{{Group: projector.Group, Topics: projector.Topics()}},
+func consumers(search bool) []status.Consumer {
+	out := slices.Concat([]status.Consumer{{Group: projector.Group, Topics: projector.Topics()}},
 		status.EventConsumers(), status.TaskConsumers())
+	if search {
+		out = append(out, status.SearchConsumers()...)
+	}
+	return out
 }
 
 // Document is the content of the page. Parts that could not be read keep their previous values, and Problems has the

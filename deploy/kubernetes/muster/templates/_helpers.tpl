@@ -110,6 +110,13 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: clickhouse-dsn}}
 - name: REDIS_URL
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: redis-url}}
+{{- if .Values.openSearch.enabled }}
+- name: OPENSEARCH_URL
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: opensearch-url}}
+- {name: OPENSEARCH_INDEX_PREFIX, value: {{ .Values.openSearch.indexPrefix | quote }}}
+- {name: OPENSEARCH_SHARDS, value: {{ .Values.openSearch.shards | quote }}}
+- {name: OPENSEARCH_REPLICAS, value: {{ .Values.openSearch.replicas | quote }}}
+{{- end }}
 - name: MUSTER_SECRET_KEY
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: secret-key}}
 {{- with .Values.monitoring.tracesEndpoint }}

@@ -18,11 +18,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"muster/platform/opensearch"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/searchtest"
+	"muster/schemas/searchindex"
 )
 
 const (
@@ -53,6 +55,22 @@ func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg sea
 func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config,
 	tracer trace.Tracer) *engine {
 	t.Helper()
+	return newEngineOf(t, cfg, search.Deps{Conn: conn, Tracer: tracer, Now: now})
+}
+
+// newRemoteEngine returns an engine that searches in OpenSearch.
+func newRemoteEngine(t *testing.T, conn driver.Conn, client *opensearch.Client) *engine {
+	t.Helper()
+	return newEngineOf(t, search.Config{Timeout: waitTimeout}, search.Deps{
+		Conn: conn, Tracer: noop.NewTracerProvider().Tracer(""), Now: time.Now, OpenSearch: client,
+		DocumentKey: make([]byte, searchindex.KeySize),
+	})
+}
+
+// newEngineOf completes the dependencies.
+func newEngineOf(t *testing.T, cfg search.Config, deps search.Deps) *engine {
+	t.Helper()
+	conn := deps.Conn
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	store, err := readstore.New(ctx, readstore.Config{QueryTimeout: waitTimeout}, readstore.Deps{
@@ -60,9 +78,8 @@ func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg s
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close(); stop() })
-	s, err := search.New(cfg, search.Deps{
-		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: tracer, Now: now,
-	})
+	deps.Store, deps.Key, deps.Logger = store, make([]byte, cursor.KeySize), logger
+	s, err := search.New(cfg, deps)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return &engine{searcher: s}

@@ -36,12 +36,13 @@ import org.opensearch.plugins.SearchPlugin;
 import org.opensearch.transport.Netty4Plugin;
 
 /**
- * One OpenSearch node on loopback, without security, for tests. Arguments: an empty folder. Prints "port N" when it
- * answers and ends when its standard input does.
+ * One OpenSearch node on loopback, without security. Arguments: a folder, an HTTP port (0: any), "stock" for default
+ * cluster settings without combined_fields or "judge", and settings as name=value. Prints "port N" when it answers and
+ * ends when its standard input does.
  */
 public final class Judge extends Node {
-  private Judge(Environment env) {
-    super(env, List.of(Netty4Plugin.class, CombinedFieldsPlugin.class), true);
+  private Judge(Environment env, boolean stock) {
+    super(env, stock ? List.of(Netty4Plugin.class) : List.of(Netty4Plugin.class, CombinedFieldsPlugin.class), true);
   }
 
   @Override
@@ -50,18 +51,24 @@ public final class Judge extends Node {
   public static void main(String[] args) throws Exception {
     Path home = Path.of(args[0]);
     LogConfigurator.registerErrorListener();
-    Settings settings = Settings.builder()
+    boolean stock = args[2].equals("stock");
+    Settings.Builder settings = Settings.builder()
         .put("path.home", home)
         .put("cluster.name", "judge")
         .put("node.name", "judge")
         .put("discovery.type", "single-node")
         .put("network.host", "127.0.0.1")
-        .put("http.port", "0")
-        .put("transport.port", "0")
-        .put("cluster.routing.allocation.disk.threshold_enabled", false)
-        .put("indices.query.bool.max_clause_count", 100000)
-        .build();
-    Node node = new Judge(new Environment(settings, home.resolve("config")));
+        .put("http.port", args[1])
+        .put("transport.port", "0");
+    if (!stock) {
+      settings.put("cluster.routing.allocation.disk.threshold_enabled", false)
+          .put("indices.query.bool.max_clause_count", 100000);
+    }
+    for (int i = 3; i < args.length; i++) {
+      int at = args[i].indexOf('=');
+      settings.put(args[i].substring(0, at), args[i].substring(at + 1));
+    }
+    Node node = new Judge(new Environment(settings.build(), home.resolve("config")), stock);
     node.start();
     InetSocketAddress at = node.injector().getInstance(HttpServerTransport.class).boundAddress().publishAddress().address();
     System.out.println("port " + at.getPort());

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,12 @@ type Options struct {
 	Heap int
 	// Dir is the data directory, which is kept after Close; default: a temporary directory.
 	Dir string
+	// Port is the HTTP port on the loopback interface; default: a free one.
+	Port int
+	// Stock starts OpenSearch with the default cluster settings and without combined_fields.
+	Stock bool
+	// Settings are further settings of the node, as name=value.
+	Settings []string
 }
 
 // Node is a running OpenSearch node.
@@ -63,7 +70,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n := &Node{dir: dir, keep: o.Dir != "", output: &javatest.Tail{}, exited: make(chan struct{}),
 		client: &http.Client{Timeout: requestTimeout}}
-	if err := n.start(ctx, build, o.Heap); err != nil {
+	if err := n.start(ctx, build, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("opensearch: %w", err), n.Close())
 	}
 	return n, nil
@@ -73,6 +80,12 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 func Attach(url string) *Node {
 	return &Node{url: url, client: &http.Client{Timeout: requestTimeout}}
 }
+
+// Dir returns the data directory of the node, "" if it is attached.
+func (n *Node) Dir() string { return n.dir }
+
+// Exited is closed when the node's process has ended. It is nil if the node is attached.
+func (n *Node) Exited() <-chan struct{} { return n.exited }
 
 // PID returns the process ID of the node, 0 if it is attached.
 func (n *Node) PID() int {
@@ -85,13 +98,21 @@ func (n *Node) PID() int {
 // URL returns the base URL of the node.
 func (n *Node) URL() string { return n.url }
 
-func (n *Node) start(ctx context.Context, build string, heap int) error {
+func (n *Node) start(ctx context.Context, build string, o Options) error {
 	if err := os.MkdirAll(filepath.Join(n.dir, "config"), 0o750); err != nil {
 		return err
 	}
 	classpath := filepath.Join(build, "classes") + string(os.PathListSeparator) + filepath.Join(build, "jars", "*")
 	// The node outlives ctx. It exits when its standard input is closed, at the latest with this process.
-	args := []string{"-Xms256m", fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC", "-cp", classpath, "Judge", n.dir}
+	args := []string{
+		"-Xms256m", fmt.Sprintf("-Xmx%dm", o.Heap), "-XX:+UseSerialGC", "-cp", classpath, "Judge", n.dir, strconv.Itoa(o.Port),
+	}
+	if o.Stock {
+		args = append(args, "stock")
+	} else {
+		args = append(args, "judge")
+	}
+	args = append(args, o.Settings...)
 	cmd := exec.Command("java", args...) //nolint:gosec,noctx // see above
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

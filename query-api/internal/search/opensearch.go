@@ -1,0 +1,281 @@
+package search
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/opensearch"
+	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/dsl"
+	"muster/query-api/internal/search/planner"
+	"muster/schemas/searchindex"
+)
+
+// cluster executes searches in OpenSearch.
+type cluster struct {
+	*opensearch.Client
+	alias    string
+	renderer dsl.Renderer
+}
+
+func newCluster(deps Deps) *cluster {
+	if deps.OpenSearch == nil {
+		return nil
+	}
+	documentID := func(profileID string) string { return searchindex.DocumentID(deps.DocumentKey, profileID) }
+	return &cluster{
+		Client: deps.OpenSearch, alias: searchindex.Names{Prefix: deps.OpenSearch.Config().Prefix}.Alias(),
+		renderer: dsl.Renderer{DocumentID: documentID},
+	}
+}
+
+// cursorOwner distinguishes the cursors of the executors: each has its own sort values.
+func (s *Searcher) cursorOwner(organization string) string {
+	if s.remote == nil {
+		return organization
+	}
+	return organization + "\x00opensearch"
+}
+
+// hitWindow are the matching nested documents of a person: their number, and the positions of those that are returned.
+type hitWindow struct {
+	total     int
+	positions []int
+}
+
+// searchResponse is a response of OpenSearch.
+type searchResponse struct {
+	TimedOut bool `json:"timed_out"`
+	Hits     struct {
+		Total struct {
+			Value int64 `json:"value"`
+		} `json:"total"`
+		Hits []searchHit `json:"hits"`
+	} `json:"hits"`
+}
+
+type searchHit struct {
+	Sort  []jsontext.Value `json:"sort"`
+	Inner map[string]struct {
+		Hits struct {
+			Total struct {
+				Value int `json:"value"`
+			} `json:"total"`
+			Hits []struct {
+				Nested struct {
+					Offset int `json:"offset"`
+				} `json:"_nested"`
+			} `json:"hits"`
+		} `json:"hits"`
+	} `json:"inner_hits"`
+}
+
+// executeRemote ranks the people of the page in OpenSearch and reads their documents from the tables. People without a
+// row, or who are erased, have no document.
+func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
+	s.cursor.Stats, s.cursor.Expansions = nil, nil
+	if !s.first && s.request.Size == 0 {
+		return &ranking{}, nil
+	}
+	body, err := s.remoteRequest()
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.searcher.searchRemote(ctx, body, hex.EncodeToString(s.cursor.Query))
+	if err != nil {
+		return nil, err
+	}
+	if s.first {
+		s.cursor.Total = res.Hits.Total.Value
+	}
+	r := &ranking{}
+	hits := res.Hits.Hits
+	if r.more = len(hits) > s.request.Size; r.more {
+		hits = hits[:s.request.Size]
+	}
+	keys := make([]readstore.ProfileKey, len(hits))
+	clauses := innerClauses(s.node)
+	for i, hit := range hits {
+		place, err := placeOf(hit)
+		if err != nil {
+			return nil, err
+		}
+		r.places = append(r.places, place)
+		keys[i] = readstore.ProfileKey{Hash: place.Hash, ProfileID: place.ProfileID}
+		windows := make([]hitWindow, len(clauses))
+		for k, n := range clauses {
+			inner := hit.Inner[n.InnerHits.Name].Hits
+			windows[k].total = inner.Total.Value
+			for _, e := range inner.Hits[min(n.InnerHits.From, len(inner.Hits)):] {
+				windows[k].positions = append(windows[k].positions, e.Nested.Offset)
+			}
+		}
+		r.windows = append(r.windows, windows)
+	}
+	if len(keys) == 0 {
+		return r, nil
+	}
+	r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys, readstore.AsOf{})
+	return r, err
+}
+
+// remoteRequest returns the body of the request for the page.
+func (s *Search) remoteRequest() ([]byte, error) {
+	renderer := s.searcher.remote.renderer
+	query, err := renderer.Query(s.node)
+	if err == nil {
+		query = s.withoutHidden(query)
+	}
+	var sort []dsl.Object
+	if err == nil {
+		sort, err = renderer.Sort(s.sorts)
+	}
+	var unsupported *dsl.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return nil, &TooExpensiveError{unsupported.Reason}
+	}
+	if err != nil {
+		return nil, err
+	}
+	request := dsl.Object{
+		"query": query, "sort": sort, "size": 0, "_source": false, "track_total_hits": s.first,
+		"timeout": strconv.FormatInt(s.searcher.cfg.Timeout.Milliseconds(), 10) + "ms",
+	}
+	if s.request.Size > 0 {
+		request["size"] = s.request.Size + 1
+	}
+	if !s.first {
+		after := []any{}
+		for _, k := range s.cursor.After.Keys {
+			after = append(after, jsontext.Value(k.Value))
+		}
+		request["search_after"] = append(after, searchindex.SortableHash(s.cursor.After.Hash), s.cursor.After.ProfileID)
+	}
+	body, err := json.Marshal(request, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("search: encode request: %w", err)
+	}
+	return body, nil
+}
+
+// withoutHidden excludes erased people whose rows are not deleted yet, so that totals do not count them.
+func (s *Search) withoutHidden(query dsl.Object) dsl.Object {
+	hidden := s.searcher.deps.Store.Hidden()
+	if len(hidden) == 0 {
+		return query
+	}
+	hashes := make([]int64, len(hidden))
+	for i, h := range hidden {
+		hashes[i] = searchindex.SortableHash(h)
+	}
+	return dsl.Object{"bool": dsl.Object{
+		"must": query, "must_not": dsl.Object{"terms": dsl.Object{searchindex.FieldHash: hashes}},
+	}}
+}
+
+// placeOf returns the place of a hit. The values of sort keys stay as OpenSearch wrote them.
+func placeOf(hit searchHit) (planner.Place, error) {
+	var p planner.Place
+	own := len(hit.Sort) - 2
+	var sortable int64
+	if own < 0 || json.Unmarshal(hit.Sort[own], &sortable) != nil || json.Unmarshal(hit.Sort[own+1], &p.ProfileID) != nil {
+		return p, errors.New("search: a hit of OpenSearch has no profile id")
+	}
+	p.Hash = searchindex.HashOf(sortable)
+	for _, v := range hit.Sort[:own] {
+		p.Keys = append(p.Keys, planner.Key{Value: string(v)})
+	}
+	return p, nil
+}
+
+// stepRemote is the step that searches in OpenSearch.
+const stepRemote = "opensearch"
+
+// searchRemote sends a search. Searches of one session read the same copies of shards, whose scores may differ.
+func (s *Searcher) searchRemote(ctx context.Context, body []byte, session string) (res *searchResponse, err error) {
+	ctx, span := s.deps.Tracer.Start(ctx, "search "+stepRemote, trace.WithSpanKind(trace.SpanKindClient))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, "query failed")
+		}
+		span.End()
+	}()
+	// The request is canceled with its context, and with it the search in the cluster.
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	path := "/" + s.remote.alias + "/_search?search_type=dfs_query_then_fetch&allow_partial_search_results=false" +
+		"&request_cache=false&preference=" + session
+	for attempt := 1; ; attempt++ {
+		res = &searchResponse{}
+		err = s.remote.Do(ctx, http.MethodPost, path, body, res)
+		if !opensearch.IsNotFound(err) || attempt > 1 {
+			break
+		} // A replay has switched the alias and deleted the index.
+	}
+	switch {
+	case err != nil:
+		return nil, s.remoteError(err)
+	case res.TimedOut:
+		return nil, s.timeLimitError()
+	}
+	return res, nil
+}
+
+// remoteError classifies the error of a search in OpenSearch.
+func (s *Searcher) remoteError(err error) error {
+	var refused *opensearch.Error
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("search: %w", err)
+	case opensearch.IsNotFound(err):
+		return &Unavailable{Reason: "search is not available yet: its index is being filled; try again later"}
+	case !errors.As(err, &refused):
+		s.deps.Logger.Error("search: OpenSearch failed", slog.Any("error", err))
+		if opensearch.IsTransient(err) {
+			return fmt.Errorf("search: %w: %w", readstore.ErrUnavailable, err)
+		}
+		return fmt.Errorf("search: %w", err)
+	case refused.Has("too_many_clauses") || refused.Has("too_many_nested_clauses") || refused.Says("maxClauseCount"):
+		return &TooExpensiveError{"the query expands to more clauses than the cluster allows " +
+			"(indices.query.bool.max_clause_count): narrow its patterns and fuzzy words"}
+	case refused.Says("Missing value for field") || refused.Says("invalid score") ||
+		refused.Says("must not produce negative scores"):
+		return &TooExpensiveError{invalidScore}
+	case refused.Has("too_complex_to_determinize_exception"):
+		return &TooExpensiveError{"a pattern of the query is too complex: shorten it"}
+	case refused.Says("Time exceeded"):
+		return s.timeLimitError()
+	case refused.Has("task_cancelled_exception"):
+		return fmt.Errorf("search: %w: %w", context.DeadlineExceeded, err)
+	case refused.Status == http.StatusTooManyRequests:
+		return &OverloadedError{"the search cluster is overloaded"}
+	}
+	s.deps.Logger.Error("search: OpenSearch refused a search", slog.Any("error", err))
+	if opensearch.IsTransient(err) {
+		return fmt.Errorf("search: %w: %w", readstore.ErrUnavailable, err)
+	}
+	return fmt.Errorf("search: %w", err)
+}
+
+// explainRemote returns the request that a search sends. OpenSearch does not tell how many documents it would read.
+func (s *Search) explainRemote() (*Explanation, error) {
+	body, err := s.remoteRequest()
+	if err != nil {
+		return nil, err
+	}
+	return &Explanation{
+		Query:      algebra.Describe(s.node),
+		Statements: []Statement{{Step: stepRemote, SQL: string(body), Parameters: map[string]string{}}},
+	}, nil
+}

@@ -1,0 +1,344 @@
+package searchindex
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
+)
+
+// Row is the newest row of a person in search_people.
+type Row struct {
+	Hash      uint64 // readmodel.ProfileHash of ProfileID
+	ProfileID string
+	// Deleted is set if the record was withdrawn; the document is then empty.
+	Deleted bool
+	// Content identifies version and content of the row.
+	Content int64
+	// Version is the version of the record.
+	Version int64
+	subject suppress.Subject
+	fields  []byte // members of the document
+}
+
+// IsErased reports whether a person is in the suppression set. The set may be nil.
+func (r *Row) IsErased(set *suppress.Set) bool {
+	_, erased := set.Subject(r.subject)
+	return erased
+}
+
+// AppendDocument appends the document of the row, one line of JSON.
+func (r *Row) AppendDocument(b []byte, version int64, partition int) ([]byte, error) {
+	b = append(b, `{"row":{"hash":`...)
+	b = strconv.AppendInt(b, SortableHash(r.Hash), 10)
+	b = append(b, `,"id":`...)
+	b, err := jsontext.AppendQuote(b, r.ProfileID)
+	if err != nil {
+		return b, fmt.Errorf("search index: encode: %w", err)
+	}
+	b = append(b, `,"content":`...)
+	b = strconv.AppendInt(b, r.Content, 10)
+	b = append(b, `,"version":`...)
+	b = strconv.AppendInt(b, version, 10)
+	b = append(b, `,"partition":`...)
+	b = strconv.AppendInt(b, int64(partition), 10)
+	b = append(b, '}')
+	b = append(b, r.fields...)
+	return append(b, '}'), nil
+}
+
+// ReadRows returns the rows of people, by profile ID. People without a row are absent.
+func ReadRows(ctx context.Context, conn driver.Conn, profileIDs []string) (map[string]*Row, error) {
+	out := make(map[string]*Row, len(profileIDs))
+	if len(profileIDs) == 0 {
+		return out, nil
+	}
+	wanted := make(map[string]bool, len(profileIDs))
+	var list strings.Builder
+	for i, id := range profileIDs {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		list.WriteString(strconv.FormatUint(readmodel.ProfileHash(id), 10))
+		wanted[id] = true
+	}
+	err := readRows(ctx, conn, "profile_hash IN ("+list.String()+")", func(r *Row) {
+		if wanted[r.ProfileID] { // Several people may have one hash.
+			out[r.ProfileID] = r
+		}
+	})
+	return out, err
+}
+
+// Page returns up to limit rows in the order of the table, hash and profile ID, from the hash on that follows one; from
+// the beginning if first is set. It returns all rows of a hash, so that the last one's hash continues the scan. It
+// returns no rows at the end.
+func Page(ctx context.Context, conn driver.Conn, after uint64, first bool, limit int) ([]*Row, error) {
+	from := ""
+	if !first {
+		from = " WHERE profile_hash > " + strconv.FormatUint(after, 10)
+	}
+	var last uint64
+	var n uint64
+	row := conn.QueryRow(ctx, "SELECT max(profile_hash), count() FROM (SELECT profile_hash FROM search_people"+from+
+		" ORDER BY profile_hash LIMIT "+strconv.Itoa(limit)+")")
+	if err := row.Scan(&last, &n); err != nil {
+		return nil, storeError(err)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	condition := "profile_hash <= " + strconv.FormatUint(last, 10)
+	if !first {
+		condition += " AND profile_hash > " + strconv.FormatUint(after, 10)
+	}
+	var out []*Row
+	if err := readRows(ctx, conn, condition, func(r *Row) { out = append(out, r) }); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, compareRows)
+	return out, nil
+}
+
+func compareRows(a, b *Row) int {
+	switch {
+	case a.Hash < b.Hash:
+		return -1
+	case a.Hash > b.Hash:
+		return 1
+	}
+	return strings.Compare(a.ProfileID, b.ProfileID)
+}
+
+// reader reads rows: its columns are scanned into values, from which documents are built.
+type reader struct {
+	hash, contentHash uint64
+	id                string
+	deleted           bool
+	version           int64
+	revision          uint32
+	fields            []fieldValue
+}
+
+// fieldValue holds the value of a field in the current row.
+type fieldValue struct {
+	readmodel.SearchField
+	whole       string
+	wholes      []string
+	tokens      []string
+	tokenLists  [][]string
+	number      int64
+	numbers     []int64
+	flags       []uint8
+	isElement   bool
+	columnNames []string
+}
+
+func newReader() *reader {
+	r := &reader{}
+	for _, f := range readmodel.SearchFields() {
+		v := fieldValue{SearchField: f, isElement: f.Nested != "", columnNames: []string{f.Column}}
+		if f.Type == readmodel.SearchText {
+			v.columnNames = append(v.columnNames, f.Tokens())
+		}
+		r.fields = append(r.fields, v)
+	}
+	return r
+}
+
+func (r *reader) columns() []string {
+	out := []string{"profile_hash", "profile_id", "deleted", "version", "revision", "content_hash"}
+	for _, f := range r.fields {
+		out = append(out, f.columnNames...)
+	}
+	return out
+}
+
+func (r *reader) destinations() []any {
+	out := []any{&r.hash, &r.id, &r.deleted, &r.version, &r.revision, &r.contentHash}
+	for i := range r.fields {
+		f := &r.fields[i]
+		switch {
+		case f.Type == readmodel.SearchText && f.isElement:
+			out = append(out, &f.wholes, &f.tokenLists)
+		case f.Type == readmodel.SearchText:
+			out = append(out, &f.whole, &f.tokens)
+		case f.Type == readmodel.SearchBoolean:
+			out = append(out, &f.flags)
+		case f.isElement:
+			out = append(out, &f.numbers)
+		default:
+			out = append(out, &f.number)
+		}
+	}
+	return out
+}
+
+func readRows(ctx context.Context, conn driver.Conn, condition string, add func(*Row)) (err error) {
+	r := newReader()
+	rows, err := conn.Query(ctx, "SELECT "+strings.Join(r.columns(), ", ")+" FROM search_people FINAL WHERE "+condition)
+	if err != nil {
+		return storeError(err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	destinations := r.destinations()
+	for rows.Next() {
+		if err := rows.Scan(destinations...); err != nil {
+			return fmt.Errorf("search index: read rows: %w", err)
+		}
+		row, err := r.row()
+		if err != nil {
+			return err
+		}
+		add(row)
+	}
+	if err := rows.Err(); err != nil {
+		return storeError(err)
+	}
+	return nil
+}
+
+// storeError leaves out the address of the store and the statement's parameters.
+func storeError(err error) error {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err
+	}
+	return fmt.Errorf("search index: read rows: %w", err)
+}
+
+func (r *reader) row() (*Row, error) {
+	content := fnv.New64a()
+	var b [20]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(r.version)) //nolint:gosec // the bits
+	binary.LittleEndian.PutUint32(b[8:], r.revision)
+	binary.LittleEndian.PutUint64(b[12:], r.contentHash)
+	_, _ = content.Write(b[:]) // never fails
+	row := &Row{
+		Hash: r.hash, ProfileID: r.id, Deleted: r.deleted, Version: r.version,
+		Content: int64(content.Sum64()), //nolint:gosec // the bits
+		subject: suppress.Subject{Platform: identity.Network, ID: r.id},
+	}
+	if r.deleted {
+		return row, nil
+	}
+	for _, f := range r.fields {
+		switch {
+		case f.Path == "network_username" && f.whole != "":
+			row.subject.Username = identity.NormalizeUsername(f.whole)
+		case f.Path == "profile.personal_email" && f.whole != "":
+			if email, err := identity.NormalizeEmail(f.whole); err == nil {
+				row.subject.Emails = []string{email}
+			}
+		}
+	}
+	var err error
+	row.fields, err = r.appendFields(nil)
+	return row, err
+}
+
+// appendFields appends the members of a document, each with a leading comma.
+func (r *reader) appendFields(b []byte) (_ []byte, err error) {
+	for i := range r.fields {
+		if f := &r.fields[i]; f.Nested == "" {
+			if b, err = f.appendRoot(b); err != nil {
+				return nil, fmt.Errorf("search index: encode: %w", err)
+			}
+		}
+	}
+	for _, nested := range readmodel.SearchNested() {
+		if b, err = r.appendElements(b, nested); err != nil {
+			return nil, fmt.Errorf("search index: encode: %w", err)
+		}
+	}
+	return b, nil
+}
+
+func (r *reader) appendElements(b []byte, nested string) (_ []byte, err error) {
+	n := 0
+	for i := range r.fields {
+		if f := &r.fields[i]; f.Nested == nested {
+			n = max(n, len(f.wholes), len(f.numbers), len(f.flags))
+		}
+	}
+	if n == 0 {
+		return b, nil
+	}
+	b = append(append(append(b, `,"`...), nested...), `":[`...)
+	for e := range n {
+		if e > 0 {
+			b = append(b, ',')
+		}
+		begin := len(b)
+		for i := range r.fields {
+			if f := &r.fields[i]; f.Nested == nested {
+				if b, err = f.appendElement(b, e); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if len(b) == begin {
+			b = append(b, "{}"...)
+			continue
+		}
+		b[begin] = '{' // in place of the leading comma
+		b = append(b, '}')
+	}
+	return append(b, ']'), nil
+}
+
+func (f *fieldValue) appendRoot(b []byte) ([]byte, error) {
+	if f.Type == readmodel.SearchText {
+		return f.appendText(b, f.Path, f.whole, f.tokens)
+	}
+	return appendNumber(b, f.Path, f.number), nil
+}
+
+func (f *fieldValue) appendElement(b []byte, e int) ([]byte, error) {
+	name := strings.TrimPrefix(f.Path, f.Nested+".")
+	switch {
+	case f.Type == readmodel.SearchText && e < len(f.wholes) && e < len(f.tokenLists):
+		return f.appendText(b, name, f.wholes[e], f.tokenLists[e])
+	case f.Type == readmodel.SearchBoolean && e < len(f.flags):
+		return strconv.AppendBool(appendName(b, name), f.flags[e] != 0), nil
+	case e < len(f.numbers):
+		return appendNumber(b, name, f.numbers[e]), nil
+	}
+	return b, nil
+}
+
+// appendText appends a text that has tokens, [""] if it is without words, and its whole value, which is empty if it is
+// too long.
+func (f *fieldValue) appendText(b []byte, name, whole string, tokens []string) (_ []byte, err error) {
+	if len(tokens) == 0 {
+		return b, nil
+	}
+	b, err = jsontext.AppendQuote(appendName(b, name+".text"), strings.Join(tokens, " "))
+	if err != nil || whole == "" {
+		return b, err
+	}
+	return jsontext.AppendQuote(appendName(b, name+".keyword"), whole)
+}
+
+func appendNumber(b []byte, name string, n int64) []byte {
+	if n == readmodel.SearchMissing {
+		return b
+	}
+	return strconv.AppendInt(appendName(b, name), n, 10)
+}
+
+func appendName(b []byte, name string) []byte {
+	return append(append(append(b, `,"`...), name...), `":`...)
+}

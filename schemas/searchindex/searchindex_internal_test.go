@@ -1,0 +1,115 @@
+package searchindex
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/readmodel"
+)
+
+func TestMapping_HasEveryFieldOfSearch(t *testing.T) {
+	body, err := IndexBody(Names{Prefix: "x-"}, "x-people-1", Settings{Shards: 3, Replicas: "2"}, Meta{Generation: 4})
+	require.NoError(t, err)
+	var got struct {
+		Settings struct{ Index map[string]any }
+		Aliases  map[string]any
+		Mappings map[string]any
+	}
+	require.NoError(t, json.Unmarshal(body, &got, json.MatchCaseInsensitiveNames(true)))
+	require.EqualValues(t, 3, got.Settings.Index["number_of_shards"])
+	require.Equal(t, "2", got.Settings.Index["number_of_replicas"])
+	require.Contains(t, got.Aliases, "x-write-people-1")
+	require.Equal(t, map[string]any{"enabled": false}, got.Mappings["_source"])
+	require.Equal(t, Fingerprint(), got.Mappings["_meta"].(object)["mapping"])
+	for _, f := range readmodel.SearchFields() {
+		for _, keyword := range []bool{false, true} {
+			if keyword && f.Type != readmodel.SearchText {
+				continue
+			}
+			at := any(got.Mappings)
+			for _, part := range strings.Split(Field(f, keyword), ".") {
+				properties, ok := at.(object)["properties"].(object)
+				require.True(t, ok, "%s", Field(f, keyword))
+				at = properties[part]
+				require.NotNil(t, at, "%s", Field(f, keyword))
+			}
+			require.NotEmpty(t, at.(object)["type"], "%s", Field(f, keyword))
+		}
+	}
+}
+
+func TestDocument_HasTokensWholeValuesAndElements(t *testing.T) {
+	r := newReader()
+	r.hash, r.id, r.version = 7, "p\"1", 5
+	for i := range r.fields {
+		f := &r.fields[i]
+		f.number, f.numbers = readmodel.SearchMissing, nil
+		switch f.Path {
+		case "profile.headline":
+			f.whole, f.tokens = "Head of IT!", []string{"head", "of", "it"}
+		case "profile.summary": // too long for a whole value
+			f.tokens = []string{"long", "text"}
+		case "profile.full_name": // without tokens
+			f.whole, f.tokens = "!!!", []string{""}
+		case "profile.connections":
+			f.number = 0
+		case "experience.title":
+			f.wholes, f.tokenLists = []string{"Lead", ""}, [][]string{{"lead"}, nil}
+		case "experience.start_date":
+			f.numbers = []int64{-86400000, readmodel.SearchMissing}
+		case "experience.is_current":
+			f.flags = []uint8{1, 0}
+		case "languages.language":
+			f.wholes, f.tokenLists = []string{"", "Go"}, [][]string{nil, {"go"}}
+		}
+	}
+	row, err := r.row()
+	require.NoError(t, err)
+	raw, err := row.AppendDocument(nil, 9, 3)
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(raw, &got), "%s", raw)
+	require.EqualValues(t, 9, got["row"].(object)["version"])
+	require.Equal(t, "p\"1", got["row"].(object)["id"])
+	delete(got, "row")
+	require.Equal(t, map[string]any{
+		"profile.headline.text": "head of it", "profile.headline.keyword": "Head of IT!",
+		"profile.summary.text": "long text", "profile.full_name.text": "", "profile.full_name.keyword": "!!!",
+		"profile.connections": 0.0,
+		"experience": []any{
+			map[string]any{
+				"title.text": "lead", "title.keyword": "Lead", "start_date": -86400000.0, "is_current": true,
+			},
+			map[string]any{"is_current": false},
+		},
+		"languages": []any{map[string]any{}, map[string]any{"language.text": "go", "language.keyword": "Go"}},
+	}, got)
+	other := row.Content
+	r.contentHash++
+	row, err = r.row()
+	require.NoError(t, err)
+	require.NotEqual(t, other, row.Content)
+}
+
+func TestSortableHash_KeepsTheOrder(t *testing.T) {
+	hashes := []uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<63 + 1, 1<<64 - 1}
+	sortable := make([]int64, len(hashes))
+	for i, h := range hashes {
+		sortable[i] = SortableHash(h)
+		require.Equal(t, h, HashOf(sortable[i]))
+	}
+	require.True(t, slices.IsSorted(sortable))
+}
+
+func TestDocumentID_DependsOnTheKey(t *testing.T) {
+	key := make([]byte, KeySize)
+	id := DocumentID(key, "p1")
+	require.Equal(t, id, DocumentID(key, "p1"))
+	require.NotEqual(t, id, DocumentID(key, "p2"))
+	key[0] = 1
+	require.NotEqual(t, id, DocumentID(key, "p1"))
+}
