@@ -126,7 +126,7 @@ func TestBulk_EnrichesCompanies(t *testing.T) {
 	f := start(t, nil)
 	examplePeople(f)
 	id := f.accepted(f.submit("operation=company_enrich&fields=profile.name,company_id", csvType,
-		"company_id,network_slug\nc_71,\n,missing\n", nil))
+		"company_id,network_slug,website\nc_71,,\n,missing,https://missing.example\n", nil))
 	require.EqualValues(t, 1, f.finished(id, event.BulkDone)["credits"])
 	lines := strings.Split(f.get("/v1/bulk/"+id+"/results").body, "\n")
 	require.Equal(t, "2,,,", lines[2])

@@ -46,7 +46,8 @@ func identifierFields(operation string) []string {
 	case event.BulkPersonEnrich:
 		return []string{"codehost", "network_username", "email"}
 	case event.BulkCompanyEnrich:
-		return []string{"network_slug", "network_id", "network_url", "company_id"}
+		return []string{"network_slug", "network_id", "network_url", "company_id", "website", "domain", "email", "name",
+			"location"}
 	case event.BulkDiscover:
 		return []string{"network", "codehost", "microblog", "url"}
 	}
@@ -79,7 +80,7 @@ the same file with more columns. FILE can be -, standard input.
 
 --column names the column that identifies a row, and the field of the API that it is:
   person_enrich   codehost, network_username, email
-  company_enrich  network_slug, network_id, network_url, company_id
+  company_enrich  network_slug, network_id, network_url, company_id, website, domain, email, name, location
   discover        network, codehost, microblog, url
 
 The result has the columns of the file, then "detail" (why a row is invalid) and --fields. A row without a match has

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/platform/suggest"
+	"muster/query-api/internal/api"
 	"muster/schemas/event"
 )
 
@@ -51,18 +54,30 @@ const maxReference = 256
 // referenceColumn is the member or column with the caller's reference.
 const referenceColumn = "reference"
 
-// columns maps the CSV columns of an operation to the type of their values.
-func columns(operation event.BulkOperation) map[string]byte {
-	const text, list, integer = 's', 'l', 'i'
+// columns maps the CSV columns of an operation, the fields of a row, to the kind of their values.
+func columns(operation event.BulkOperation) map[string]reflect.Kind {
+	var row reflect.Type
 	switch operation {
 	case event.BulkPersonEnrich:
-		return map[string]byte{"codehost": text, "network_username": text, "email": text, "websets": list}
+		row = reflect.TypeFor[api.PersonEnrichItem]()
 	case event.BulkCompanyEnrich:
-		return map[string]byte{"network_slug": text, "network_id": text, "network_url": text, "company_id": text}
+		row = reflect.TypeFor[api.CompanyEnrichItem]()
 	case event.BulkDiscover:
-		return map[string]byte{"network": text, "codehost": text, "microblog": text, "url": text, "max_age_days": integer}
+		row = reflect.TypeFor[api.PersonDiscoverRequest]()
+	default:
+		return nil
 	}
-	return nil
+	out := make(map[string]reflect.Kind)
+	for f := range row.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch name {
+		case "dry_run", "max_credits", "fields": // of the job
+		default:
+			out[name] = f.Type.Elem().Kind()
+		}
+	}
+	out[referenceColumn] = reflect.String
+	return out
 }
 
 // ReadRows calls handle with each row of an upload, in order, and returns their number. It returns an [*InputError] if
@@ -253,11 +268,7 @@ func csvError(err error, line int) error {
 
 // checkHeader returns an error if a column is unknown or repeated, or no column identifies a row.
 func checkHeader(operation event.BulkOperation, names []string) error {
-	known := []string{referenceColumn}
-	for name := range columns(operation) {
-		known = append(known, name)
-	}
-	slices.Sort(known)
+	known := slices.Sorted(maps.Keys(columns(operation)))
 	seen := make(map[string]bool)
 	for i, name := range names {
 		if !utf8.ValidString(name) {
@@ -285,7 +296,7 @@ func quoteShort(s string) string {
 }
 
 // csvRow returns a record as a JSON row. Empty cells are absent.
-func csvRow(number int, names []string, types map[string]byte, cells []string) Row {
+func csvRow(number int, names []string, types map[string]reflect.Kind, cells []string) Row {
 	r := Row{Reference: strconv.Itoa(number)}
 	if len(cells) != len(names) {
 		r.Detail = fmt.Sprintf("the row has %d cells, and the header has %d", len(cells), len(names))
@@ -305,9 +316,9 @@ func csvRow(number int, names []string, types map[string]byte, cells []string) R
 				return r
 			}
 			r.Reference = cell
-		case types[names[i]] == 'l':
+		case types[names[i]] == reflect.Slice:
 			members[names[i]] = strings.Split(cell, ";")
-		case types[names[i]] == 'i':
+		case types[names[i]] == reflect.Int:
 			members[names[i]] = cell
 			if n, err := strconv.ParseInt(cell, 10, 64); err == nil {
 				members[names[i]] = n
