@@ -101,7 +101,8 @@ func TestBulk_DiscoversRows(t *testing.T) {
 		}
 		return found(task)
 	})
-	body := "{\"reference\":\"a\",\"codehost\":\"juno\"}\n{\"codehost\":\"nobody\"}\n{\"codehost\":\"x\",\"network\":\"y\"}\n" +
+	body := "{\"reference\":\"a\",\"codehost\":\"juno\"}\n{\"codehost\":\"nobody\"}\n" +
+		"{\"codehost\":\"x\",\"network\":\"y\"}\n" +
 		"{\"codehost\":\"juno\",\"dry_run\":true}\n"
 	id := f.accepted(f.submit("operation=discover", ndjsonType, body, nil))
 	require.EqualValues(t, 1, f.finished(id, event.BulkDone)["credits"])

@@ -147,10 +147,11 @@ func TestBulk_CSVInAndOut(t *testing.T) {
 	f.insert(record.KindCodehostPerson, codehostPerson(1, "octavia", "2026-01-01",
 		`"full_name":"=HYPERLINK(\"x\")","bio":"line one\nline two","emails":["o@people.example","p@people.example"],`+
 			`"followers":12345678901234567`))
-	query := "operation=person_enrich&fields=" + url.QueryEscape(
-		"codehost.full_name,codehost.bio,codehost.emails,codehost.followers,codehost.codehost.user_id,codehost.repos.name,network")
+	query := "operation=person_enrich&fields=" + url.QueryEscape("codehost.full_name,codehost.bio,codehost.emails,"+
+		"codehost.followers,codehost.codehost.user_id,codehost.repos.name,network")
 	id := f.accepted(f.submit(query, "text/csv; charset=UTF-8", "\ufeffreference,email,websets\r\n"+
-		"+1,o@people.example,codehost;network\r\n\"quoted \"\"one\"\"\",nobody@people.example,\r\nshort\r\n,not an address,\r\n", nil))
+		"+1,o@people.example,codehost;network\r\n\"quoted \"\"one\"\"\",nobody@people.example,\r\n"+
+		"short\r\n,not an address,\r\n", nil))
 	f.finished(id, event.BulkDone)
 	got := f.get("/v1/bulk/" + id + "/results")
 	require.Equal(t, "text/csv; charset=utf-8", got.header.Get("Content-Type"))
@@ -175,16 +176,20 @@ func TestBulk_RejectsUploadsAsAWhole(t *testing.T) {
 		status            int
 		detail            string
 	}{
-		"no operation":       {"", ndjsonType, rows(1), 400, `"operation" is missing`},
-		"unknown operation":  {"operation=enrich", ndjsonType, rows(1), 400, "unknown operation"},
-		"unknown parameter":  {"operation=discover&field=x", ndjsonType, rows(1), 400, `did you mean "fields"`},
-		"no rows":            {"operation=discover", ndjsonType, " \n\n", 400, "no rows"},
-		"no rows of CSV":     {"operation=discover", csvType, "network\n", 400, "no rows"},
-		"empty CSV":          {"operation=discover", csvType, "", 400, "no rows"},
-		"too many rows":      {"operation=person_enrich", ndjsonType, rows(event.MaxBulkRows + 1), 400, "more than 100000"},
-		"row too large":      {"operation=person_enrich", ndjsonType, rows(1) + strings.Repeat("x", 10<<10+1), 400, "line 2: the row is larger than 10240 bytes"},
-		"cell never ends":    {"operation=person_enrich", csvType, "codehost\n\"" + strings.Repeat("x\n", 1<<20), 400, "larger than 10240 bytes"},
-		"quote in a cell":    {"operation=person_enrich", csvType, "codehost\na\"b\n", 400, "line 2: the CSV is malformed"},
+		"no operation":      {"", ndjsonType, rows(1), 400, `"operation" is missing`},
+		"unknown operation": {"operation=enrich", ndjsonType, rows(1), 400, "unknown operation"},
+		"unknown parameter": {"operation=discover&field=x", ndjsonType, rows(1), 400, `did you mean "fields"`},
+		"no rows":           {"operation=discover", ndjsonType, " \n\n", 400, "no rows"},
+		"no rows of CSV":    {"operation=discover", csvType, "network\n", 400, "no rows"},
+		"empty CSV":         {"operation=discover", csvType, "", 400, "no rows"},
+		"too many rows": {"operation=person_enrich", ndjsonType, rows(event.MaxBulkRows + 1),
+			400, "more than 100000"},
+		"row too large": {"operation=person_enrich", ndjsonType, rows(1) + strings.Repeat("x", 10<<10+1),
+			400, "line 2: the row is larger than 10240 bytes"},
+		"cell never ends": {"operation=person_enrich", csvType, "codehost\n\"" + strings.Repeat("x\n", 1<<20),
+			400, "larger than 10240 bytes"},
+		"quote in a cell": {"operation=person_enrich", csvType, "codehost\na\"b\n",
+			400, "line 2: the CSV is malformed"},
 		"unknown column":     {"operation=person_enrich", csvType, "codehst\na\n", 400, `did you mean "codehost"`},
 		"repeated column":    {"operation=person_enrich", csvType, "email,email\na,b\n", 400, "appears twice"},
 		"other operation":    {"operation=company_enrich", csvType, "email\na\n", 400, "unknown column"},
@@ -192,9 +197,12 @@ func TestBulk_RejectsUploadsAsAWhole(t *testing.T) {
 		"compressed":         {"operation=person_enrich", ndjsonType, rows(1), 415, "Content-Encoding"},
 		"unknown field path": {"operation=person_enrich&fields=name", ndjsonType, rows(1), 400, "there is no field"},
 		"bad field path":     {"operation=company_enrich&fields=a..b", ndjsonType, rows(1), 400, "fields[0]"},
-		"unknown social":     {"operation=discover&fields=network.name", ndjsonType, rows(1), 400, "there is no field"},
-		"private webhook":    {"operation=person_enrich&webhook_url=" + url.QueryEscape("https://127.0.0.1/"), ndjsonType, rows(1), 400, "webhook_url"},
-		"costs too much":     {"operation=person_enrich&max_credits=1", ndjsonType, rows(2), 400, "max_credits is 1, and the call may cost 2"},
+		"unknown social": {"operation=discover&fields=network.name", ndjsonType, rows(1),
+			400, "there is no field"},
+		"private webhook": {"operation=person_enrich&webhook_url=" + url.QueryEscape("https://127.0.0.1/"), ndjsonType,
+			rows(1), 400, "webhook_url"},
+		"costs too much": {"operation=person_enrich&max_credits=1", ndjsonType, rows(2),
+			400, "max_credits is 1, and the call may cost 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := *f
@@ -227,11 +235,13 @@ func TestBulk_ReservesAndReleasesCredits(t *testing.T) {
 	require.EqualValues(t, 151, dry["max_credits"])
 	got := f.submit("operation=person_enrich", ndjsonType, rows(151), nil)
 	require.Equal(t, http.StatusTooManyRequests, got.status, got.body)
-	require.Contains(t, got.detail(), "150 credits are held, and this call needs up to 151: reduce the rows to at most 150")
+	require.Contains(t, got.detail(),
+		"150 credits are held, and this call needs up to 151: reduce the rows to at most 150")
 	got = f.submit("operation=person_enrich", ndjsonType, strings.Repeat("{}\n", 1001), nil)
 	require.Equal(t, http.StatusTooManyRequests, got.status, got.body)
 
-	id := f.accepted(f.submit("operation=person_enrich", ndjsonType, rows(1)+strings.Repeat("{\"codehost\":\"nobody\"}\n", 149), nil))
+	misses := strings.Repeat("{\"codehost\":\"nobody\"}\n", 149)
+	id := f.accepted(f.submit("operation=person_enrich", ndjsonType, rows(1)+misses, nil))
 	f.finished(id, event.BulkDone)
 	f.spends(1)
 	require.EqualValues(t, 149, f.get("/v1/usage").json()["credits"].(map[string]any)["remaining"],

@@ -26,8 +26,9 @@ func bulkWorld(t *testing.T, p *platform, n int) {
 	t.Helper()
 	var people bytes.Buffer
 	for i := range n {
-		fmt.Fprintf(&people, `{"user_id":%d,"codehost_username":"user%d","full_name":"Person %d","emails":["user%d@people.example"],`+
-			`"bio":"writes software in place %d","last_updated":"2026-01-01"}`+"\n", i+1, i, i, i, i)
+		fmt.Fprintf(&people, `{"user_id":%d,"codehost_username":"user%d","full_name":"Person %d",`+
+			`"emails":["user%d@people.example"],"bio":"writes software in place %d",`+
+			`"last_updated":"2026-01-01"}`+"\n", i+1, i, i, i, i)
 	}
 	path := filepath.Join(t.TempDir(), "people.ndjson")
 	require.NoError(t, os.WriteFile(path, people.Bytes(), 0o600))
@@ -116,12 +117,12 @@ func TestBulk_KillsLoseNoRowAndChargeNoneTwice(t *testing.T) {
 	line := used.Value.Endpoints[slices.IndexFunc(used.Value.Endpoints, func(l client.UsageLine) bool {
 		return l.Endpoint == "/v1/bulk"
 	})]
-	require.Equal(t, []int64{int64(rows), matches, int64(rows - rows/100)}, []int64{line.Calls, line.Credits, line.Requests},
-		"calls, credits and requests of the balance")
+	require.Equal(t, []int64{int64(rows), matches, int64(rows - rows/100)},
+		[]int64{line.Calls, line.Credits, line.Requests}, "calls, credits and requests of the balance")
 	p.muster(t, "status", "--wait", "--timeout", "2m")
 	eventually(t, time.Minute, func() (bool, string) {
-		got := p.sql(t, "SELECT count(), uniqExact(request_id), sum(credits), sum(requests), max(credits) FROM usage_events FINAL "+
-			"WHERE endpoint = '/v1/bulk' AND outcome IN ('charged', 'free')")
+		got := p.sql(t, "SELECT count(), uniqExact(request_id), sum(credits), sum(requests), max(credits) "+
+			"FROM usage_events FINAL WHERE endpoint = '/v1/bulk' AND outcome IN ('charged', 'free')")
 		want := fmt.Sprintf("%d\t%d\t%d\t%d\t1", rows, rows, matches, int64(rows-rows/100))
 		return got[0] == want, fmt.Sprintf("the ledger has %s and not %s", got[0], want)
 	})
@@ -159,8 +160,8 @@ func TestEnrich_AddsColumnsToCSV(t *testing.T) {
 		require.Equal(t, []string{"Row, 7", "user7@people.example", "", "Person 7", "8"}, records[8])
 		require.Equal(t, []string{"Row, 129", "user129@people.example", "", "", ""}, records[130])
 		require.Contains(t, records[131][2], "email")
-		require.Equal(t, []string{"short", "", "no identifier is given: send at least one of codehost, network_username, email",
-			"", ""}, records[132])
+		require.Equal(t, []string{"short", "",
+			"no identifier is given: send at least one of codehost, network_username, email", "", ""}, records[132])
 		used, err := bulkClient(t, p).GetUsage(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 20, used.Value.Credits.Used, "repeating it charges nothing")
@@ -182,7 +183,7 @@ func TestEnrich_AddsColumnsToCSV(t *testing.T) {
 	p.stop(t)
 }
 
-// The throughput of a job beside that of the plain endpoint with 32 callers, in the same process and with the same rows.
+// The throughput of a job beside that of the plain endpoint with 32 callers, in one process and with the same rows.
 // MUSTER_E2E_BULK_RATIO is the required ratio; without it, nothing is measured (make test-bulk: 0.7).
 func TestBulk_ThroughputIsNearThatOfThePlainEndpoint(t *testing.T) {
 	percent := number(t, "MUSTER_E2E_BULK_RATIO", 0) // in percent

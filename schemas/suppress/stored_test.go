@@ -11,8 +11,9 @@ import (
 
 // What the checks of a response that can be read find, the hashes of an encrypted one find, too.
 func TestStored_FindsWhatChecksOfTheContentFind(t *testing.T) {
-	body := []byte(`{"person":{"codehost":{"emails":["Hers@Example.com"],"commits":[{"author_email":"other@xn--mnchen-3ya.example"}],` +
-		`"bio":"ask free@example.com"}},"socials":[{"email":["list@example.com"]}]}`)
+	body := []byte(`{"person":{"codehost":{"emails":["Hers@Example.com"],` +
+		`"commits":[{"author_email":"other@xn--mnchen-3ya.example"}],"bio":"ask free@example.com"}},` +
+		`"socials":[{"email":["list@example.com"]}]}`)
 	stored := suppress.Stored{
 		Identities:  []string{"network-person p1", "codehost-person 7", "microblog-person m1", "network-company c1"},
 		Identifiers: []string{"network id p2", "codehost username octavia", "network email mail@example.com", "other id x"},

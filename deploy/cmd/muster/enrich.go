@@ -75,8 +75,8 @@ func (c *command) enrichCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enrich FILE.csv --column NAME[=FIELD]...",
 		Short: "Enrich the rows of a CSV file",
-		Long: `Sends the rows of a CSV file with a header to the API as bulk jobs (POST /v1/bulk), shows their progress, and writes
-the same file with more columns. FILE can be -, standard input.
+		Long: `Sends the rows of a CSV file with a header to the API as bulk jobs (POST /v1/bulk), shows their progress,
+and writes the same file with more columns. FILE can be -, standard input.
 
 --column names the column that identifies a row, and the field of the API that it is:
   person_enrich   codehost, network_username, email

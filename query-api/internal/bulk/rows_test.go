@@ -39,7 +39,8 @@ func TestReadRows_BodiesHaveTheirReference(t *testing.T) {
 		"a mark and an escaped reference": {bulk.NDJSON, event.BulkDiscover, "\ufeff{\"ref\\u0065rence\":\"\\u00e9\"}",
 			[]string{`{"reference":"é"}`}},
 		"csv": {bulk.CSV, event.BulkPersonEnrich, "reference,codehost,websets\na,b,codehost;network\n,\"x\"\"y\nz\",\n",
-			[]string{`{"reference":"a","codehost":"b","websets":["codehost","network"]}`, `{"reference":"2","codehost":"x\"y\nz"}`}},
+			[]string{`{"reference":"a","codehost":"b","websets":["codehost","network"]}`,
+				`{"reference":"2","codehost":"x\"y\nz"}`}},
 		"numbers": {bulk.CSV, event.BulkDiscover, "url,max_age_days\nu,7\nu,x\n",
 			[]string{`{"reference":"1","url":"u","max_age_days":7}`, `{"reference":"2","url":"u","max_age_days":"x"}`}},
 		"one column": {bulk.CSV, event.BulkCompanyEnrich, "company_id\n\"\"\nc\n",
@@ -100,8 +101,11 @@ func TestReadRows_ReturnsTheErrorOfTheHandler(t *testing.T) {
 
 // A row is either readable with its reference or has a reason, and NDJSON keeps all members.
 func FuzzReadRows(f *testing.F) {
-	for _, text := range []string{"{}", `{"reference":"a","email":"b"}`, "\ufeff{}\n[]\nnull\n\"", "reference,email\na,b\n",
-		"email\n\"a\"\"b\"\n", "codehost\r\n=1\r\n", `{"a":{"b":[1,2.5e3]}}`, "{\"a\":1,\"a\":2}", "email,email\n", "\"", "email\n\""} {
+	for _, text := range []string{
+		"{}", `{"reference":"a","email":"b"}`, "\ufeff{}\n[]\nnull\n\"", "reference,email\na,b\n",
+		"email\n\"a\"\"b\"\n", "codehost\r\n=1\r\n", `{"a":{"b":[1,2.5e3]}}`, "{\"a\":1,\"a\":2}", "email,email\n", "\"",
+		"email\n\"",
+	} {
 		f.Add(text, true)
 		f.Add(text, false)
 	}
@@ -132,12 +136,16 @@ func FuzzReadRows(f *testing.F) {
 
 func TestResultWriter_CellsAreTextsOfTheirValues(t *testing.T) {
 	var out bytes.Buffer
-	fields := []string{"network.n", "network.list", "network.mixed", "network.jobs.title", "network.o", "network.no.no", "codehost"}
+	fields := []string{
+		"network.n", "network.list", "network.mixed", "network.jobs.title", "network.o", "network.no.no", "codehost",
+	}
 	w := bulk.NewResultWriter(&out, event.BulkPersonEnrich, fields)
 	require.NoError(t, w.Begin())
 	for _, body := range []string{
-		`{"reference":"1","person":{"network":{"n":12345678901234567890,"list":["a","b;c"],"mixed":[1,{"x":"y"}],"o":{"k":null},"jobs":[{"title":"A"},{},{"title":"B"}]},"codehost":null}}`,
-		`{"reference":"=1+1","detail":"@x","person":{"network":{"n":-5,"list":["-a","b"],"mixed":true,"o":"\tx","jobs":[{"title":1},{"title":"x"}]}}}`,
+		`{"reference":"1","person":{"network":{"n":12345678901234567890,"list":["a","b;c"],"mixed":[1,{"x":"y"}],` +
+			`"o":{"k":null},"jobs":[{"title":"A"},{},{"title":"B"}]},"codehost":null}}`,
+		`{"reference":"=1+1","detail":"@x","person":{"network":{"n":-5,"list":["-a","b"],"mixed":true,` +
+			`"o":"\tx","jobs":[{"title":1},{"title":"x"}]}}}`,
 		`{"reference":"＝1","person":{}}`,
 	} {
 		require.NoError(t, w.Write([]byte(body)))

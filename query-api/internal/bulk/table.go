@@ -47,7 +47,9 @@ type table struct {
 }
 
 // row seals the content of a row of a job.
-func (t *table) row(job *event.BulkJob, kind string, number int, version int64, content any) (readmodel.BulkRow, error) {
+func (t *table) row(
+	job *event.BulkJob, kind string, number int, version int64, content any,
+) (readmodel.BulkRow, error) {
 	sealed, err := t.sealer.seal(content, place(job.JobID, kind, number, version))
 	if err != nil {
 		return readmodel.BulkRow{}, fmt.Errorf("bulk job %s: %s %d: %w", job.JobID, kind, number, err)
