@@ -192,7 +192,7 @@ func TestBulk_RejectsUploadsAsAWhole(t *testing.T) {
 			400, "line 2: the CSV is malformed"},
 		"unknown column":     {"operation=person_enrich", csvType, "codehst\na\n", 400, `did you mean "codehost"`},
 		"repeated column":    {"operation=person_enrich", csvType, "email,email\na,b\n", 400, "appears twice"},
-		"other operation":    {"operation=company_enrich", csvType, "email\na\n", 400, "unknown column"},
+		"other operation":    {"operation=company_enrich", csvType, "codehost\na\n", 400, "unknown column"},
 		"JSON":               {"operation=person_enrich", "application/json", "{}", 415, "NDJSON or CSV"},
 		"compressed":         {"operation=person_enrich", ndjsonType, rows(1), 415, "Content-Encoding"},
 		"unknown field path": {"operation=person_enrich&fields=name", ndjsonType, rows(1), 400, "there is no field"},
@@ -293,6 +293,7 @@ func TestBulk_NeedsTheScopeOfItsOperation(t *testing.T) {
 	waitForStatus(t, http.StatusNotFound, func() response { return f.get("/v1/bulk/" + id) })
 	f.key = all
 	require.Equal(t, http.StatusNotFound, f.get("/v1/bulk/unknown").status)
+	require.Equal(t, http.StatusNotFound, f.get("/v1/bulk/unknown/results").status)
 	require.Equal(t, http.StatusNotFound, f.get("/v1/bulk/a.b%20c").status)
 	f.finished(id, event.BulkDone)
 }
