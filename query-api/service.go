@@ -467,7 +467,7 @@ func (s *Service) runBulk(ctx context.Context, accounts <-chan struct{}) error {
 		return nil
 	}
 	if s.deps.Suppressed.WaitLoaded(ctx) != nil {
-		return nil
+		return nil //nolint:nilerr // ctx has ended
 	}
 	return s.bulk.Run(ctx, s.api)
 }

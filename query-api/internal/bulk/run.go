@@ -45,9 +45,9 @@ func (j *Jobs) Run(ctx context.Context, answerer Answerer) error {
 		handle             message.NoPublishHandlerFunc
 	}{
 		{"bulk", JobGroup, event.TopicBulkJobTask, maxRunning,
-			func(m *message.Message) error { return j.runJob(m, ctx.Done()) }},
+			func(m *message.Message) error { return j.runJob(m, ctx.Done()) }}, //nolint:contextcheck // the message has it
 		{"bulk-chunks", ChunkGroup, event.TopicBulkChunkTask, j.cfg.Concurrency,
-			func(m *message.Message) error { return j.answerChunk(m, answerer) }},
+			func(m *message.Message) error { return j.answerChunk(m, answerer) }}, //nolint:contextcheck // the message has it
 	} {
 		subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
 			Config: j.cfg.Bus, Group: c.group, MaxInFlight: c.inFlight, NackDelay: retryDelay, Logger: j.cfg.Logger,
@@ -56,7 +56,7 @@ func (j *Jobs) Run(ctx context.Context, answerer Answerer) error {
 			return fmt.Errorf("bulk: %w", err)
 		}
 		router.AddConsumerHandler(c.name, c.topic, subscriber, c.handle).AddMiddleware(middleware.Recoverer,
-			j.logErrors(c.name))
+			j.logErrors(c.name)) //nolint:contextcheck // the message has it
 	}
 	inserting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inserts sync.WaitGroup
