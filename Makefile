@@ -139,6 +139,10 @@ test-client-py: $(CLIENT_PY)/test ## the Python client without a service: genera
 		vermin --quiet --target=3.9- --no-tips --eval-annotations src example && \
 		python -m pytest
 
+.PHONY: test-bulk
+test-bulk: engine ## bulk jobs: 100,000 rows with kills in the middle, and the throughput beside the plain endpoint's (minutes; needs a quiet machine)
+	MUSTER_E2E_BULK_ROWS=$(or $(ROWS),100000) MUSTER_E2E_BULK_RATIO=$(or $(RATIO),70) $(GO) test -count=1 -timeout 30m -tags bulk -v -run '^TestBulk_' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
+
 .PHONY: test-connect
 test-connect: engine ## the code of connect.md: clickhouse-connect, DuckDB, JDBC, clickhouse-go (needs Python, Java 17, Maven)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags connect -run TestConnect_ ./deploy/e2e $(TESTFLAGS)

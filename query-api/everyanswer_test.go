@@ -3,6 +3,7 @@ package queryapi_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -16,10 +17,12 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/engine/enginetest"
 	queryapi "muster/query-api"
+	"muster/query-api/internal/bulk"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -35,7 +38,7 @@ type described struct {
 	requests []request
 }
 
-type request struct{ path, body string }
+type request struct{ path, body, kind string }
 
 // operations returns the operations, without HTML pages.
 func operations(t *testing.T) []described {
@@ -57,13 +60,24 @@ func operations(t *testing.T) []described {
 
 func requestsOf(t *testing.T, path string, op *openapi3.Operation) []request {
 	t.Helper()
+	if op.OperationID == "submitBulk" {
+		var out []request
+		for _, kind := range []string{ndjsonType, csvType} {
+			content := op.RequestBody.Value.Content.Get(kind)
+			for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
+				text := content.Examples[name].Value.Value.(string)
+				out = append(out, request{path + "?operation=person_enrich", text, kind})
+			}
+		}
+		return out
+	}
 	if op.RequestBody != nil {
 		content := op.RequestBody.Value.Content.Get("application/json")
 		var out []request
 		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
 			body, err := json.Marshal(content.Examples[name].Value.Value, json.Deterministic(true))
 			require.NoError(t, err)
-			out = append(out, request{path, string(body)})
+			out = append(out, request{path, string(body), "application/json"})
 		}
 		require.NotEmpty(t, out, "%s has example bodies", op.OperationID)
 		return out
@@ -112,6 +126,16 @@ func requestsOf(t *testing.T, path string, op *openapi3.Operation) []request {
 	return out
 }
 
+// header returns the headers of the request, with more.
+func (r request) header(more map[string]string) map[string]string {
+	if r.kind == "" {
+		return more
+	}
+	out := map[string]string{"Content-Type": r.kind}
+	maps.Copy(out, more)
+	return out
+}
+
 // gate blocks queries of the store while it is shut.
 type gate struct {
 	driver.Conn
@@ -135,6 +159,22 @@ func (g *gate) Query(ctx context.Context, query string, args ...any) (driver.Row
 		}
 	}
 	return g.Conn.Query(ctx, query, args...)
+}
+
+func (g *gate) PrepareBatch(
+	ctx context.Context, query string, options ...driver.PrepareBatchOption,
+) (driver.Batch, error) {
+	g.mu.Lock()
+	opened := g.opened
+	g.mu.Unlock()
+	if opened != nil {
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return g.Conn.PrepareBatch(ctx, query, options...)
 }
 
 func (g *gate) shut() {
@@ -171,6 +211,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 	examplePeople(f)
 	keptContext(t, f)
 	keptUsage(t, f)
+	keptJob(t, f, exampleJob).run(t)
 	startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
 		if strings.EqualFold(task.Input.Username, "slow") {
 			return nil
@@ -207,7 +248,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 			f := *f
 			f.t = t
 			for _, r := range op.requests {
-				got := f.do(op.method, r.path, r.body, nil)
+				got := f.do(op.method, r.path, r.body, r.header(nil))
 				require.Less(t, got.status, 300, "%s %s: %s", r.path, r.body, got.body)
 				require.NotContains(t, []string{"{}", `{"websets_matched":[],"person":{}}`,
 					`{"matched":false,"company":null}`}, got.body, "the people of examples exist")
@@ -215,7 +256,7 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 			first := op.requests[0]
 			status := func(want int, header map[string]string, path, body string) {
 				t.Helper()
-				got := f.do(op.method, path, body, header)
+				got := f.do(op.method, path, body, first.header(header))
 				require.Equal(t, want, got.status, "%s: %s", op.OperationID, got.body)
 			}
 			invalid := 400
@@ -224,7 +265,11 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 			}
 			status(invalid, nil, first.path+map[bool]string{true: "&",
 				false: "?"}[strings.Contains(first.path, "?")]+"adons=x", first.body)
-			status(413, nil, first.path, strings.Repeat(" ", 1<<20+1))
+			most := 1 << 20
+			if op.OperationID == "submitBulk" {
+				most = event.MaxBulkBytes
+			}
+			status(413, nil, first.path, strings.Repeat(" ", most+1))
 			if op.RequestBody != nil {
 				status(415, map[string]string{"Content-Type": "text/plain"}, first.path, first.body)
 			}
@@ -235,10 +280,11 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 			forbidden := narrow[!strings.HasPrefix(op.OperationID, "getUsage")]
 			waitForStatus(t, 403, func() response {
 				return f.do(op.method, first.path, first.body,
-					map[string]string{"Authorization": "Bearer " + forbidden})
+					first.header(map[string]string{"Authorization": "Bearer " + forbidden}))
 			})
 			waitForStatus(t, 429, func() response { // one request a minute
-				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + slow})
+				return f.do(op.method, first.path, first.body,
+					first.header(map[string]string{"Authorization": "Bearer " + slow}))
 			})
 			if op.method == http.MethodPost {
 				idempotently(t, &f, op, store)
@@ -292,25 +338,27 @@ func slowKey(t *testing.T, f *fixture) string {
 func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	t.Helper()
 	for i, call := range op.requests {
-		key := idempotent(fmt.Sprint(op.OperationID, i))
+		key := call.header(idempotent(fmt.Sprint(op.OperationID, i)))
 		first := f.do(op.method, call.path, call.body, key)
 		again := f.do(op.method, call.path, call.body, key)
 		require.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
 		require.Equal(t, first.body, again.body)
 	}
-	call, key := op.requests[0], idempotent(op.OperationID+"0")
+	call := op.requests[0]
+	key := call.header(idempotent(op.OperationID + "0"))
 	other, held := map[string]string{
 		"enrichPerson": `{"codehost":"juno"}`, "enrichCompany": `{"company_id":"c_71"}`,
 		"createContext": `{"person":"slow","response_timeout_sec":3}`, "discoverPerson": `{"codehost":"slow"}`,
 		"searchPeople":      `{"query":{"match_all":{}}}`,
 		"explainSearch":     `{"query":{"match":{"profile.headline":"compiler"}}}`,
+		"submitBulk":        "{\"codehost\":\"juno\"}\n",
 		"postNetworkPerson": `{"network":"juno"}`, "postCodehostPerson": `{"codehost":"juno"}`,
 	}[op.OperationID], op.OperationID == "createContext" || op.OperationID == "discoverPerson"
 	got := f.do(op.method, call.path, other, key)
 	require.Equal(t, 422, got.status, got.body)
 
 	// The first of two calls blocks in the store, or waits for a silent worker.
-	at := idempotent("at-once-" + op.OperationID)
+	at := call.header(idempotent("at-once-" + op.OperationID))
 	answers := make(chan response, 2)
 	var both sync.WaitGroup
 	defer both.Wait()
@@ -337,6 +385,13 @@ func otherwise(t *testing.T, f *fixture, store *gate) {
 	require.Equal(t, 200, f.post("/v1/person/discover", `{"network":"octavia-lin"}`).status)
 	require.Equal(t, 200, f.post(networkPath, `{"network":"octavia-lin","dry_run":true}`).status)
 	require.Equal(t, 200, f.get(codehostPath+"?codehost=octavia&dry_run=true&max_credits=1").status)
+	waiting := keptJob(t, f, "waiting")
+	require.Equal(t, 202, f.get("/v1/bulk/waiting/results").status)
+	waiting.run(t)
+	rows := "{\"codehost\":\"octavia\"}\n"
+	f.accepted(f.submit("operation=person_enrich&max_credits=1&webhook_url="+url.QueryEscape(
+		"https://hooks.example.org/muster")+"&fields=network.profile.full_name,network.network_username", ndjsonType,
+		rows, nil))
 	require.Equal(t, 422, f.post(enrichPath, `{"codehst":"octavia"}`).status)
 	require.Equal(t, 400, f.get(networkPath+"?network=octavia-lin&adons=codehost").status)
 
@@ -368,7 +423,7 @@ func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 		case "getOpenAPI", "getUsage", "createContext", "discoverPerson": // do not need the store
 			continue
 		}
-		got := f.do(op.method, op.requests[0].path, op.requests[0].body, nil)
+		got := f.do(op.method, op.requests[0].path, op.requests[0].body, op.requests[0].header(nil))
 		require.Contains(t, []int{500, 503}, got.status, op.OperationID)
 		require.Equal(t, "2", got.header.Get("Retry-After"), op.OperationID)
 	}
@@ -381,4 +436,36 @@ func TestDiscover_StopsAtRequestTimeout(t *testing.T) {
 	got := f.post("/v1/person/discover", `{"codehost":"octavia"}`)
 	require.Equal(t, 503, got.status, got.body)
 	require.Equal(t, "2", got.header.Get("Retry-After"))
+}
+
+// exampleJob is the job of the documented examples.
+const exampleJob = "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e20"
+
+// storedJob is a job whose rows are stored, and which is not accepted yet.
+type storedJob struct {
+	f    *fixture
+	jobs *bulk.Jobs
+	job  *event.BulkJob
+}
+
+// keptJob stores a job of one row.
+func keptJob(t *testing.T, f *fixture, id string) storedJob {
+	t.Helper()
+	key, err := testSecret(t).Key(bulk.KeyName, bulk.KeyBytes)
+	require.NoError(t, err)
+	jobs, err := bulk.New(bulk.Config{Bus: f.bus, Conn: f.conn, Key: key, Logger: slog.New(slog.DiscardHandler),
+		Registerer: prometheus.NewRegistry(), Now: time.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, jobs.Close()) })
+	job := &event.BulkJob{JobID: id, OrganizationID: f.organization.ID, KeyID: "k", Operation: event.BulkPersonEnrich,
+		At: time.Now(), Rows: 1, Price: 1, Counted: true}
+	require.NoError(t, jobs.Store(t.Context(), job, strings.NewReader(`{"codehost":"octavia"}`), bulk.NDJSON))
+	return storedJob{f, jobs, job}
+}
+
+// run accepts the job and waits until it is done.
+func (s storedJob) run(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.jobs.Accept(t.Context(), s.job))
+	s.f.finished(s.job.JobID, event.BulkDone)
 }

@@ -88,7 +88,8 @@ func untested() int {
 // Redis outage (TestReplicas_ShareCreditsRatesAndAnswers).
 func unreachable() []string {
 	return []string{
-		"discoverPerson: 500", "getOpenAPI: 500", "getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
+		"discoverPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
+		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
 		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call " +
 			"again in * *",
 	}
@@ -128,6 +129,7 @@ type fixture struct {
 	bus      bus.Config
 	accounts *queryapi.Accounts
 	service  *queryapi.Service
+	stop     func() // stops the service
 	registry *prometheus.Registry
 	log      *lockedBuffer
 	client   *http.Client
@@ -147,7 +149,7 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	for _, topic := range event.Topics() {
 		switch topic.Name {
 		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask, event.TopicContext,
-			event.TopicContextTask, event.TopicWebhookTask:
+			event.TopicContextTask, event.TopicWebhookTask, event.TopicBulkJobTask, event.TopicBulkChunkTask:
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))
@@ -172,23 +174,25 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	}
 	f.service, err = queryapi.New(t.Context(), cfg, deps)
 	require.NoError(t, err)
-	run(t, f.service)
+	f.stop = run(t, f.service)
 	f.client = &http.Client{Transport: newValidator(t), Timeout: waitTimeout}
 	t.Cleanup(f.client.CloseIdleConnections)
 	return f
 }
 
-// run runs a service until the test ends, and waits until it is ready.
-func run(t testing.TB, s *queryapi.Service) {
+// run runs a service until stop or the end of the test, and waits until it is ready.
+func run(t testing.TB, s *queryapi.Service) (stop func()) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		require.NoError(t, <-stopped)
 	})
+	t.Cleanup(stop)
 	ready(t, s)
+	return stop
 }
 
 // ready waits until a service is ready.

@@ -83,9 +83,9 @@ func TestLedger_SumsAfterLogTruncation(t *testing.T) {
 		}
 		require.EqualValues(t, 5, sums(), "committed %d", committed)
 		for id, want := range map[string]bool{"1": true, "3": true, "10": true, "4": false} {
-			has, err := reader.IsCharged(t.Context(), organization, period, id)
+			charged, err := reader.Charged(t.Context(), organization, period, []string{id, "other"})
 			require.NoError(t, err)
-			require.Equal(t, want, has, "committed %d: %s", committed, id)
+			require.Equal(t, want, charged[id], "committed %d: %s", committed, id)
 		}
 	}
 

@@ -115,7 +115,7 @@ func (s *Service) openMeter() error {
 	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout +
 		max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
 		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key,
-		Balances: s.balances, IsCharged: s.isCharged,
+		Balances: s.balances, Charged: s.charged,
 		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.isErased,
 	})
 	return nil
@@ -215,12 +215,14 @@ func (s *Service) balances(ctx context.Context, period string) (credits.Balances
 	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Balances(ctx, period)
 }
 
-// isCharged reports whether the ledger has a call, including unpublished events.
-func (s *Service) isCharged(ctx context.Context, organization, period, requestID string) (bool, error) {
+// charged returns which calls the ledger has, including unpublished events.
+func (s *Service) charged(
+	ctx context.Context, organization, period string, requestIDs []string,
+) (map[string]bool, error) {
 	if err := s.outbox.Flush(ctx); err != nil {
-		return false, err
+		return nil, err
 	}
-	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.IsCharged(ctx, organization, period, requestID)
+	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Charged(ctx, organization, period, requestIDs)
 }
 
 // writeLedger publishes usage events until ctx ends.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/polltest"
@@ -239,4 +240,45 @@ func credits(t *testing.T, f *fixture, url string) (used, limit int64) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.body), &u, json.MatchCaseInsensitiveNames(true)))
 	return u.Credits.Used, u.Credits.Limit
+}
+
+// Three replicas share a job; one of them ends in the middle.
+func TestReplicas_ShareBulkJobs(t *testing.T) {
+	server := redistest.Start(t)
+	var deps queryapi.Deps
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.SetRedisTimeoutFactor(redisTimeoutFactor)
+		d.Redis = server.Client(t)
+		deps = *d
+	})
+	const rows, people = 3000, 30
+	bulkPeople(f, people)
+	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = rows, rows })
+	var others []*queryapi.Service
+	var stops []func()
+	for range 2 {
+		deps.Registerer, deps.Redis = prometheus.NewRegistry(), server.Client(t)
+		cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
+		cfg.SetRedisTimeoutFactor(redisTimeoutFactor)
+		s, err := queryapi.New(t.Context(), cfg, deps)
+		require.NoError(t, err)
+		stops = append(stops, run(t, s))
+		others = append(others, s)
+	}
+	id := f.accepted(f.submit("operation=person_enrich", ndjsonType, rowsOf(rows, people), nil))
+	refused := f.submit("operation=person_enrich", ndjsonType, rowsOf(1, people), nil)
+	require.Equal(t, http.StatusTooManyRequests, refused.status, "all credits are reserved: %s", refused.body)
+	polltest.Until(t, waitTimeout, func() bool {
+		return f.get("/v1/bulk/" + id).json()["done"].(float64) > rows/4
+	}, "the job makes no progress")
+	stops[0]()
+	f.finished(id, event.BulkDone)
+	f.requireAllRows(id, rows, people)
+	f.spends(rows)
+	for _, url := range []string{f.service.URL(), others[1].URL()} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/bulk/"+id, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+f.key)
+		require.EqualValues(t, rows, answerOf(t, req).json()["credits"])
+	}
 }

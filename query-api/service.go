@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"muster/platform/opensearch"
 	"muster/platform/service"
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/bulk"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/idempotency"
@@ -234,6 +236,7 @@ type Service struct {
 	finder   *discovery.Finder
 	contexts *contexts.CallTracker
 	mark     *watermark.Watermark
+	bulk     *bulk.Jobs
 	api      *v1.Server
 	server   *service.Server
 
@@ -315,14 +318,19 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		},
 		Interval: cfg.WatermarkInterval, Logger: deps.Logger, Now: deps.Now,
 	})
+	if err := s.openBulk(); err != nil {
+		s.store.Close()
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.contexts.Close(), s.closeMeter())
+	}
 	s.api, err = v1.New(v1.Config{
+		UploadDir: filepath.Join(cfg.DataDir, "uploads"),
 		Uncounted: cfg.Unmetered, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
 		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.ResponseBytes, ReadGrace: cfg.ReadGrace,
 		MinReadRate: cfg.MinReadRate, Origins: origins, Pages: cfg.Pages,
 	}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,
-		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf,
+		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf, Bulk: s.bulk, Erased: s.isErased,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -334,7 +342,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if err != nil {
 		s.store.Close()
-		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.bulk.Close(), s.closeMeter())
 	}
 	return s, nil
 }
@@ -369,6 +377,32 @@ func (s *Service) openContexts() (err error) {
 		cfg.Settle = func(ctx context.Context, c *event.Context) error { return v1.SettleContext(ctx, s.meter, c) }
 	}
 	s.contexts, err = contexts.New(cfg)
+	return err
+}
+
+// openBulk opens the bulk jobs.
+func (s *Service) openBulk() error {
+	key, err := s.deps.Secret.Key(bulk.KeyName, bulk.KeyBytes)
+	if err != nil {
+		return err
+	}
+	cfg := bulk.Config{
+		Bus: s.deps.Bus, Conn: s.deps.ClickHouse, Key: key, Suppressed: s.deps.Suppressed, Logger: s.deps.Logger,
+		Registerer: s.deps.Registerer, Now: s.deps.Now,
+	}
+	if !s.cfg.Unmetered {
+		cfg.Charge = func(ctx context.Context, job *event.BulkJob, chunk int, answers []*bulk.Answer) error {
+			return v1.ChargeBulk(ctx, s.meter, job, chunk, answers, s.deps.Now())
+		}
+		cfg.Release = func(ctx context.Context, job *event.BulkJob, chunks []int) error {
+			return v1.ReleaseBulk(ctx, s.meter, job, chunks)
+		}
+		cfg.Active = func(organization string) bool {
+			o, ok := s.accounts.Organization(organization)
+			return ok && o.Active
+		}
+	}
+	s.bulk, err = bulk.New(cfg)
 	return err
 }
 
@@ -407,6 +441,9 @@ func (s *Service) Run(ctx context.Context) error {
 	watch.Go(func() { s.mark.Run(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
+	// Jobs need the accounts, to know which organizations are active, and the erasures.
+	answered := make(chan error, 1)
+	go func() { answered <- s.runBulk(ctx, follower.Ready()) }()
 	// Calls waiting for a profile get a response without it during shutdown.
 	defer context.AfterFunc(ctx, s.contexts.StopWaiting)()
 	err := s.server.Run(ctx)
@@ -414,8 +451,8 @@ func (s *Service) Run(ctx context.Context) error {
 		err = errors.Join(err, errFollowingEnded)
 	}
 	stop(nil)
-	err = errors.Join(err, <-charged, s.finder.Close(), answers.Close(), s.contexts.Close(), outcomes.Close(),
-		follower.Close())
+	err = errors.Join(err, <-charged, <-answered, s.finder.Close(), answers.Close(), s.contexts.Close(), s.bulk.Close(),
+		outcomes.Close(), follower.Close())
 	watch.Wait()
 	endWriting()
 	counting.Wait()
@@ -430,6 +467,19 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
+// runBulk runs bulk jobs until ctx ends, once the accounts and the suppression set are loaded.
+func (s *Service) runBulk(ctx context.Context, accounts <-chan struct{}) error {
+	select {
+	case <-accounts:
+	case <-ctx.Done():
+		return nil
+	}
+	if s.deps.Suppressed.WaitLoaded(ctx) != nil {
+		return nil //nolint:nilerr // ctx has ended
+	}
+	return s.bulk.Run(ctx, s.api)
+}
+
 // errFollowingEnded stops the service: without the accounts no call can be authenticated.
 var errFollowingEnded = errors.New("account follower exited")
 
@@ -437,7 +487,8 @@ var errFollowingEnded = errors.New("account follower exited")
 func (s *Service) Close() error {
 	s.search.Close()
 	s.store.Close()
-	if err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.closeMeter()); err != nil {
+	err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.bulk.Close(), s.closeMeter())
+	if err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil

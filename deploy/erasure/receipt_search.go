@@ -212,6 +212,9 @@ func tableQueries(set *suppress.Set) []tableQuery {
 				}
 				return set.IsAnyNamed(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
 			}},
+		tableQuery{readmodel.BulkTable, "'', '', subjects" + none, func(_, _, subjects string, _ []string) bool {
+			return set.Stored([]byte(subjects))
+		}},
 		tableQuery{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
 	)
 }
@@ -233,7 +236,7 @@ func platformOf(kind string) string {
 func countFiles(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Place, error) {
 	wanted := map[string]bool{
 		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true,
-		readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
+		readmodel.ContextTable: true, readmodel.BulkTable: true, readmodel.WebhookAttemptsTable: true,
 	}
 	for _, t := range readmodel.Tables() {
 		wanted[t] = true

@@ -226,6 +226,14 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 		}, readmodel.Position{Topic: event.TopicContext}))
 	}
 	require.NoError(t, readmodel.InsertContexts(t.Context(), h.Conn, "c", &contexts))
+	require.NoError(t, readmodel.InsertBulk(t.Context(), h.Conn, "b", []readmodel.BulkRow{
+		{JobID: "j", Kind: readmodel.BulkKindChunk, At: now, Sealed: []byte("references")},
+		{JobID: "j", Kind: readmodel.BulkKindAnswer, At: now, Sealed: []byte("hers"), Subjects: set.StoredHashes(
+			suppress.Stored{Identities: []string{"codehost-person 7"}, Body: []byte(
+				`{"person":{"codehost":{"commits":[{"author_email":"ADA@example.com"}]}}}`)})},
+		{JobID: "j", Kind: readmodel.BulkKindAnswer, Number: 1, At: now, Sealed: []byte("his"),
+			Subjects: set.StoredHashes(suppress.Stored{Identities: []string{"network-person p4"}})},
+	}))
 	var attempts readmodel.WebhookBatch
 	for id, answer := range map[string]string{"hers": "unknown person: ada@example.com", "his": "no such person"} {
 		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now,
@@ -247,6 +255,8 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 			"position(content, 'hers') = 0": 1,
 		"SELECT count() FROM contexts":                                                          1,
 		"SELECT count() FROM contexts WHERE request_id = 'his'":                                 1,
+		"SELECT count() FROM bulk_rows":                                                         2,
+		"SELECT count() FROM bulk_rows WHERE sealed = 'hers'":                                   0,
 		"SELECT count() FROM webhook_attempts":                                                  2,
 		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
 		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,

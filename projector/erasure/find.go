@@ -71,7 +71,7 @@ func (e *Eraser) find(ctx context.Context) (*matches, error) {
 		f.publishDerived, // Suppresses ids early: reading the other tables takes longer.
 		f.scanIDs, f.scanMutualAccounts,
 		f.publishDerived,
-		f.scanLinks, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks,
+		f.scanLinks, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks, f.scanBulk,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
@@ -323,6 +323,27 @@ func (f *scan) scanEvents(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("results: %w", err)
 		}
+	}
+	return nil
+}
+
+// scanBulk finds answers of bulk jobs that contain an erased person. Their content is encrypted; the hashes of the
+// people in it are not.
+func (f *scan) scanBulk(ctx context.Context) error {
+	const query = "SELECT " + readmodel.BulkHash + ", subjects FROM " + readmodel.BulkTable + " WHERE subjects != ''"
+	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
+		var hash uint64
+		var subjects string
+		if err := rows.Scan(&hash, &subjects); err != nil {
+			return err
+		}
+		if f.deps.Suppressed.Stored([]byte(subjects)) {
+			f.found.bulk[hash] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("bulk answers: %w", err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ type matches struct {
 	discovered  map[uint64]bool                     // value of discoveredHash
 	contexts    map[uint64]bool                     // request_hash
 	commits     map[uint64]string                   // keys of commits in accounts of others, by value of commitHash
+	bulk        map[uint64]bool                     // answers of bulk jobs by value of readmodel.BulkHash
 	attempts    map[uint64]bool                     // webhook attempts by value of attemptHash
 }
 
@@ -24,8 +25,8 @@ func newMatches() *matches {
 			identity.Network: {}, identity.Codehost: {}, identity.Microblog: {},
 		},
 		links: make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
-		contexts: make(map[uint64]bool),
-		commits:  make(map[uint64]string), attempts: make(map[uint64]bool),
+		contexts: make(map[uint64]bool), bulk: make(map[uint64]bool),
+		commits: make(map[uint64]string), attempts: make(map[uint64]bool),
 	}
 }
 
@@ -38,7 +39,7 @@ func (f *matches) counts() map[string]int64 {
 	}
 	for name, n := range map[string]int{
 		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered),
-		"contexts": len(f.contexts), "commits": len(f.commits),
+		"contexts": len(f.contexts), "bulk_answers": len(f.bulk), "commits": len(f.commits),
 		"webhook_attempts": len(f.attempts),
 	} {
 		if n > 0 {

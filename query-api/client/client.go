@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -190,7 +191,11 @@ type request struct {
 	method, path   string
 	query          url.Values
 	body           []byte
+	contentType    string // of body; empty: JSON
 	idempotencyKey string
+	// stream leaves the body of a successful response to the caller, in opened.
+	stream bool
+	opened io.ReadCloser
 }
 
 // newGet returns a GET request.
@@ -281,7 +286,7 @@ func (c *Client) attempt(ctx context.Context, r *request) (Metadata, []byte, err
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("User-Agent", c.options.UserAgent)
 	if r.method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", cmp.Or(r.contentType, "application/json"))
 		if r.idempotencyKey != "" {
 			req.Header.Set("Idempotency-Key", r.idempotencyKey)
 		}
@@ -290,8 +295,12 @@ func (c *Client) attempt(ctx context.Context, r *request) (Metadata, []byte, err
 	if err != nil {
 		return Metadata{}, nil, err
 	}
-	defer resp.Body.Close()
 	metadata := newMetadata(resp)
+	if r.stream && resp.StatusCode/100 == 2 {
+		r.opened = resp.Body
+		return metadata, nil, nil
+	}
+	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return metadata, nil, fmt.Errorf("read response: %w", err)

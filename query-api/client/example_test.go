@@ -16,6 +16,12 @@ func newService() *httptest.Server {
 	bodies := map[string]string{
 		"/v1/person/enrich": `{"websets_matched":["network"],"person":{"network":{"network_username":"octavia-lin",
 			"profile":{"full_name":"Octavia Lin"}}}}`,
+		"/v1/bulk": `{"job_id":"01980c5e","rows":2}`,
+		"/v1/bulk/01980c5e": `{"job_id":"01980c5e","operation":"person_enrich","status":"done","rows":2,"done":2,
+			"credits":1}`,
+		"/v1/bulk/01980c5e/results": `{"reference":"crm-1","websets_matched":["network"],"person":{}}
+{"reference":"crm-2","websets_matched":[],"person":{},"miss_reason":"not_found"}
+`,
 		"/v1/person/search": `{"total":2,"results":[{"network_username":"octavia-lin"},{"network_username":"juno"}],
 			"next_cursor":null,"credits_charged":2}`,
 	}
@@ -72,6 +78,42 @@ func ExampleClient_People() {
 	// Output:
 	// octavia-lin
 	// juno
+}
+
+func ExampleClient_SubmitBulk() {
+	service := newService()
+	defer service.Close()
+	api, err := client.New(service.URL, "mk_live_...", client.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	ctx := context.Background()
+	rows, err := client.BulkRows(
+		client.PersonEnrichItem{Reference: "crm-1", Email: "octavia@example.org"},
+		client.PersonEnrichItem{Reference: "crm-2", Email: "unknown@example.org"})
+	if err != nil {
+		panic(err)
+	}
+	accepted, err := api.SubmitBulk(ctx, rows, client.BulkOptions{Operation: client.BulkOperationPersonEnrich})
+	if err != nil {
+		panic(err)
+	}
+	job, err := api.WaitBulk(ctx, accepted.Value.JobID, nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(job.Value.Status, job.Value.Credits)
+	for result, err := range api.BulkResults(ctx, accepted.Value.JobID) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(result.Reference, len(result.WebsetsMatched), result.MissReason == "not_found")
+	}
+	// Output:
+	// done 1
+	// crm-1 1 false
+	// crm-2 0 true
 }
 
 func ExampleError() {

@@ -9,6 +9,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Defines values for BulkJobStatus.
+const (
+	BulkJobStatusDone    BulkJobStatus = "done"
+	BulkJobStatusFailed  BulkJobStatus = "failed"
+	BulkJobStatusQueued  BulkJobStatus = "queued"
+	BulkJobStatusRunning BulkJobStatus = "running"
+)
+
+// Defines values for BulkOperation.
+const (
+	BulkOperationCompanyEnrich BulkOperation = "company_enrich"
+	BulkOperationDiscover      BulkOperation = "discover"
+	BulkOperationPersonEnrich  BulkOperation = "person_enrich"
+)
+
 // Defines values for CodehostAddon.
 const (
 	CodehostAddonNetwork CodehostAddon = "network"
@@ -149,6 +164,48 @@ const (
 	WebsetNameCodehost WebsetName = "codehost"
 	WebsetNameNetwork  WebsetName = "network"
 )
+
+// BulkAccepted defines model for BulkAccepted.
+type BulkAccepted struct {
+	// JobID For `GET /v1/bulk/{job_id}`.
+	JobID string `json:"job_id"`
+
+	// Rows Rows of the upload.
+	Rows int `json:"rows"`
+}
+
+// BulkJob defines model for BulkJob.
+type BulkJob struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Credits Price of the answered rows.
+	Credits int64 `json:"credits"`
+
+	// Detail Why the job has failed.
+	Detail string `json:"detail,omitempty"`
+
+	// Done Answered rows.
+	Done int `json:"done"`
+
+	// ExpiresAt The job and its answers are deleted then.
+	ExpiresAt time.Time `json:"expires_at"`
+	JobID     string    `json:"job_id"`
+
+	// Operation An operation of a job.
+	Operation BulkOperation `json:"operation"`
+
+	// Rows Rows of the upload.
+	Rows int `json:"rows"`
+
+	// Status `queued` until the first rows are answered. A `failed` job has answers to some of its rows.
+	Status BulkJobStatus `json:"status"`
+}
+
+// BulkJobStatus `queued` until the first rows are answered. A `failed` job has answers to some of its rows.
+type BulkJobStatus string
+
+// BulkOperation An operation of a job.
+type BulkOperation string
 
 // CanonicalLocation defines model for CanonicalLocation.
 type CanonicalLocation struct {

@@ -69,7 +69,9 @@ var variable = regexp.MustCompile(
 func alike(detail string) string { return variable.ReplaceAllString(detail, "*") }
 
 // note records the parts covered by a valid exchange.
-func (c *Checker) note(op *openapi3.Operation, req *http.Request, sent []byte, resp *http.Response, body []byte) error {
+func (c *Checker) note(
+	op *openapi3.Operation, path map[string]string, req *http.Request, sent []byte, resp *http.Response, body []byte,
+) error {
 	status := strconv.Itoa(resp.StatusCode)
 	names := []string{answerName(op, status)}
 	for header := range op.Responses.Value(status).Value.Headers {
@@ -95,14 +97,16 @@ func (c *Checker) note(op *openapi3.Operation, req *http.Request, sent []byte, r
 		case openapi3.ParameterInHeader:
 			given = req.Header.Get(p.Value.Name)
 		case openapi3.ParameterInPath:
-			given = req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
+			given = path[p.Value.Name]
 		}
 		if given != "" {
 			names = append(names, parameterName(op, p.Value.In, p.Value.Name),
 				parameterExampleName(op, p.Value.Name, given))
 		}
 	}
-	if op.RequestBody != nil {
+	if op.RequestBody != nil && isRows(req.Header) {
+		names = append(names, exampleName(op, string(sent)))
+	} else if op.RequestBody != nil {
 		var given map[string]any
 		if err := json.Unmarshal(sent, &given); err != nil {
 			return fmt.Errorf("request body: %w", err)
@@ -151,16 +155,20 @@ func (c *Checker) Missing() ([]string, error) {
 			if op.RequestBody == nil {
 				continue
 			}
-			content := op.RequestBody.Value.Content.Get("application/json")
-			for name := range content.Schema.Value.Properties {
-				want(propertyName(op, name))
-			}
-			for _, value := range examples(content.Example, content.Examples) {
-				whole, err := canonical(value)
-				if err != nil {
-					return nil, err
+			for kind, content := range op.RequestBody.Value.Content {
+				for name := range content.Schema.Value.Properties {
+					want(propertyName(op, name))
 				}
-				want(exampleName(op, whole))
+				for _, value := range examples(content.Example, content.Examples) {
+					whole, err := fmt.Sprint(value), error(nil) // rows
+					if kind == "application/json" {
+						whole, err = canonical(value)
+					}
+					if err != nil {
+						return nil, err
+					}
+					want(exampleName(op, whole))
+				}
 			}
 		}
 	}

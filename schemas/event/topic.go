@@ -24,6 +24,9 @@ const (
 	TopicDiscoveryTask = "muster.task.discovery.v1"
 	TopicContextTask   = "muster.task.context.v1"
 	TopicWebhookTask   = "muster.task.webhook.v1"
+	// TopicBulkJobTask has accepted bulk jobs, TopicBulkChunkTask the parts of running ones.
+	TopicBulkJobTask   = "muster.task.bulk.v1"
+	TopicBulkChunkTask = "muster.task.bulk-chunk.v1"
 	// TopicAnswerTask has touches: identities whose answers must be built. TopicLargeAnswerTask has those
 	// with so many rows that they are built separately and less often.
 	TopicAnswerTask      = "muster.task.answer.v1"
@@ -105,7 +108,7 @@ func Topics() []Topic {
 		medium = 4 // tasks and events
 		single = 1 // read completely by every replica
 	)
-	topics := make([]Topic, 0, 20)
+	topics := make([]Topic, 0, 24)
 	for _, d := range record.Definitions() {
 		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever,
 			Personal: true})
@@ -121,6 +124,8 @@ func Topics() []Topic {
 		Topic{Name: TopicLargeAnswerTask, Partitions: medium, Retention: touchRetention},
 		Topic{Name: TopicDiscoveryTask, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicContextTask, Partitions: medium, Retention: transientRetention},
+		Topic{Name: TopicBulkJobTask, Partitions: medium, Retention: transientRetention},
+		Topic{Name: TopicBulkChunkTask, Partitions: wide, Retention: transientRetention},
 		Topic{Name: TopicDiscovery, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicContext, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicWebhookTask, Partitions: medium, Retention: transientRetention},

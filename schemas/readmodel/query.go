@@ -21,6 +21,26 @@ const MaxEntries = 100
 // AnswersQuery, Array(UInt64) for others.
 const ParameterKeys = "keys"
 
+// FormatStrings returns the notation of an array parameter of strings.
+func FormatStrings(values []string) string {
+	buf := make([]byte, 0, 2+40*len(values))
+	buf = append(buf, '[')
+	for i, v := range values {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = append(buf, '\'')
+		for j := range len(v) {
+			if v[j] == '\'' || v[j] == '\\' {
+				buf = append(buf, '\\')
+			}
+			buf = append(buf, v[j])
+		}
+		buf = append(buf, '\'')
+	}
+	return string(append(buf, ']'))
+}
+
 // FormatKeys formats keys as the value of ParameterKeys.
 func FormatKeys[K int64 | uint64](keys []K) string {
 	buf := make([]byte, 0, 2+21*len(keys))

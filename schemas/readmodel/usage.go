@@ -139,9 +139,12 @@ func UsageRowsQuery() string {
 		" FINAL WHERE period = {" + ParameterPeriod + ":String}"
 }
 
-// UsageRequestQuery returns the query for how often the ledger has a call, as one row.
-func UsageRequestQuery() string {
-	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization +
+// ParameterRequests is a list of request ids, written by FormatStrings.
+const ParameterRequests = "requests"
+
+// UsageRequestsQuery returns the query for the request ids of calls that the ledger has.
+func UsageRequestsQuery() string {
+	return "SELECT DISTINCT request_id FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization +
 		":String} AND period = {" + ParameterPeriod +
-		":String} AND request_id = {" + ParameterRequest + ":String}" + countsAsCall
+		":String} AND request_id IN {" + ParameterRequests + ":Array(String)}" + countsAsCall
 }

@@ -40,7 +40,7 @@ func (a *addresses) value(name string) bool {
 	case '[':
 		return each(a.dec, ']', func() bool { return a.value(name) })
 	case '"':
-		if !strings.HasSuffix(name, "email") && !strings.HasSuffix(name, "emails") {
+		if !isAddressField(name) {
 			break
 		}
 		t, err := a.dec.ReadToken()
@@ -51,6 +51,11 @@ func (a *addresses) value(name string) bool {
 		return !a.hit
 	}
 	return a.dec.SkipValue() == nil
+}
+
+// isAddressField reports whether a field, in lower case, has e-mail addresses.
+func isAddressField(name string) bool {
+	return strings.HasSuffix(name, "email") || strings.HasSuffix(name, "emails")
 }
 
 // lenient returns a decoder that accepts as much invalid JSON as possible.

@@ -144,7 +144,7 @@ external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 	root.AddCommand(
 		c.upCommand(), c.stopCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(),
 		c.backupCommand(), c.configCommand(),
-		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
+		c.generateCommand(), c.ingestCommand(), c.enrichCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.sqlCommand(), c.exportCommand(), c.evalCommand(),
 		c.accountCommand(),
 		c.webhookCommand(),

@@ -1,6 +1,6 @@
 /**
  * The TypeScript client of the muster API: types generated from openapi.yaml,
- * retries, iteration over search results, and webhook verification. It needs a
+ * retries, iteration over search results, bulk jobs, and webhook verification. It needs a
  * runtime with fetch: Node 18 or newer, or a web page whose origin the operator
  * allows (--cors-origin).
  */
@@ -14,6 +14,8 @@ export { WebhookVerificationError } from "standardwebhooks";
 /** A person in the shape of a search's results. */
 export type Person = components["schemas"]["EnrichedNetwork"];
 export type SearchRequest = components["schemas"]["SearchRequest"];
+export type BulkJob = components["schemas"]["BulkJob"];
+export type BulkOperation = components["schemas"]["BulkOperation"];
 export type ContextProfile = components["schemas"]["ContextProfile"];
 
 export interface Options {
@@ -71,6 +73,7 @@ async function send(first: Request, options: Options): Promise<Response> {
       const response = await once(request);
       wait = retryAfter(response);
       if (wait === undefined || wait > maxWait || attempt >= retries) {
+        if (response.headers.get("Content-Type")?.startsWith("application/x-ndjson")) return response; // read as a stream
         const body = await response.arrayBuffer(); // here, since it may be truncated
         return new Response(body.byteLength > 0 ? body : null, response);
       }
@@ -130,6 +133,97 @@ export async function* people(client: Client<paths>, search: SearchRequest, sign
     if (next === cursor) return; // a page of size 0 does not advance
     cursor = next;
   } while (cursor !== null);
+}
+
+/** The result of a row of a job: the response of its operation, or `detail`. */
+export interface BulkResult {
+  /** That of the row, or its number. */
+  reference: string;
+  detail?: string;
+  miss_reason?: string;
+  websets_matched?: components["schemas"]["PersonEnrichResult"]["websets_matched"];
+  person?: components["schemas"]["PersonEnrichResult"]["person"];
+  matched?: boolean;
+  company?: components["schemas"]["Company"] | null;
+  socials?: components["schemas"]["Social"][];
+  degraded?: string[];
+}
+
+export interface BulkOptions {
+  /** Maximum cost of the job in credits. */
+  max_credits?: number;
+  /** Address to deliver the finished job to. */
+  webhook_url?: string;
+  signal?: AbortSignal;
+}
+
+/** Submits rows, such as { reference: "1", email: "..." }, as a job, and returns its id. Throws an ApiError. */
+export async function submitBulk(
+  client: Client<paths>,
+  operation: BulkOperation,
+  rows: Iterable<object>,
+  { signal, ...query }: BulkOptions = {},
+): Promise<string> {
+  let body = "";
+  for (const row of rows) body += JSON.stringify(row) + "\n";
+  const { data, error, response } = await client.POST("/v1/bulk", {
+    params: { query: { operation, ...query } },
+    headers: { "Content-Type": "application/x-ndjson" },
+    body,
+    bodySerializer: (text) => text,
+    signal,
+  });
+  if (data === undefined || !("job_id" in data)) {
+    throw new ApiError(response.status, error?.detail ?? response.statusText, response.headers.get("X-Request-Id"));
+  }
+  return data.job_id;
+}
+
+/** Waits until a job is done or has failed, and returns it. `progress` is called with each status before. */
+export async function waitBulk(
+  client: Client<paths>,
+  job_id: string,
+  progress?: (job: BulkJob) => void,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<BulkJob> {
+  for (let wait = 200; ; wait = Math.min(5000, 2 * wait)) {
+    const { data, error, response } = await client.GET("/v1/bulk/{job_id}", { params: { path: { job_id } }, signal });
+    if (data === undefined) throw new ApiError(response.status, error.detail, response.headers.get("X-Request-Id"));
+    if (data.status === "done" || data.status === "failed") return data;
+    progress?.(data);
+    await pause(wait, signal);
+  }
+}
+
+/** Iterates over the results of a finished job without `fields`, in the order of its rows. Throws an ApiError. */
+export async function* bulkResults(
+  client: Client<paths>,
+  job_id: string,
+  signal?: AbortSignal,
+): AsyncGenerator<BulkResult, void, undefined> {
+  const { data, error, response } = await client.GET("/v1/bulk/{job_id}/results", {
+    params: { path: { job_id } },
+    parseAs: "stream",
+    signal,
+  });
+  if (!data || response.status !== 200) {
+    const detail = error?.detail ?? "the job is not done: call waitBulk";
+    throw new ApiError(response.status, detail, response.headers.get("X-Request-Id"));
+  }
+  const decoder = new TextDecoder();
+  let rest = "";
+  const reader = (data as ReadableStream<Uint8Array>).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      const lines = (rest + decoder.decode(value, { stream: !done })).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) yield JSON.parse(line) as BulkResult;
+      if (done) return;
+    }
+  } finally {
+    await reader.cancel();
+  }
 }
 
 /**

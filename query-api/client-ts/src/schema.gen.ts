@@ -252,6 +252,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Submit a job of up to 100,000 rows
+         * @description Each row is answered and charged like a call of `operation`: `person_enrich` as `POST /v1/person/enrich`,
+         *     `company_enrich` as `POST /v1/company/enrich`, `discover` as `POST /v1/person/discover`. The rows are
+         *
+         *     - `application/x-ndjson`: one JSON object a line, with the fields of that call and an optional `reference` of
+         *       at most 256 bytes, or
+         *     - `text/csv` in UTF-8 with a header of these names. An empty cell is absent; `websets` are separated by `;`.
+         *
+         *     An upload has at most 64 MiB and 100,000 rows of at most 10 KiB each; beyond that, the job is rejected as a
+         *     whole. An invalid row is answered with `detail` in its place, and free.
+         *
+         *     The price of all rows is reserved. What rows without a match do not use is returned when they are answered. Rows
+         *     of the enrichment operations count as monthly requests. The key needs the scope of the operation.
+         *
+         *     With a `webhook_url`, the job as `GET /v1/bulk/{job_id}` returns it is delivered when it is done or has failed,
+         *     as a Standard Webhook whose `webhook-id` is the `job_id`.
+         */
+        post: operations["submitBulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bulk/{job_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the status of a job
+         * @description Returns a job of the last seven days to the organization that submitted it. A job that is not done after a day
+         *     has failed. Free.
+         */
+        get: operations["getBulk"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bulk/{job_id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the results of a job
+         * @description Returns the answers in the order of the rows, one a line, each with its `reference`, or the number of its row if
+         *     it had none: NDJSON, or CSV if the job has `fields`. An answer about a person who was erased since is replaced
+         *     by one without a match. Of a failed job, the rows that were answered are returned. 202 while the job is not
+         *     done. Free.
+         *
+         *     CSV has the columns `reference`, `detail` and `fields`. A text that a spreadsheet would take for a formula is
+         *     prefixed with `'`. Texts of a list are separated by `;`, other lists and objects are JSON.
+         */
+        get: operations["getBulkResults"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -343,6 +424,44 @@ export interface components {
         Error: {
             /** @description The problem and how to fix it. */
             detail: string;
+        };
+        /**
+         * @description An operation of a job.
+         * @enum {string}
+         */
+        BulkOperation: "person_enrich" | "company_enrich" | "discover";
+        BulkAccepted: {
+            /** @description For `GET /v1/bulk/{job_id}`. */
+            job_id: string;
+            /** @description Rows of the upload. */
+            rows: number;
+        };
+        BulkJob: {
+            job_id: string;
+            operation: components["schemas"]["BulkOperation"];
+            /**
+             * @description `queued` until the first rows are answered. A `failed` job has answers to some of its rows.
+             * @enum {string}
+             */
+            status: "queued" | "running" | "done" | "failed";
+            /** @description Rows of the upload. */
+            rows: number;
+            /** @description Answered rows. */
+            done: number;
+            /**
+             * Format: int64
+             * @description Price of the answered rows.
+             */
+            credits: number;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The job and its answers are deleted then.
+             */
+            expires_at: string;
+            /** @description Why the job has failed. */
+            detail?: string;
         };
         Usage: {
             organization_id: string;
@@ -1635,6 +1754,56 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The organization submitted no such job in the last seven days. */
+        UnknownJob: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "detail": "this organization submitted no bulk job \"x\" in the last 7 days: use the job_id of its 202"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The upload is over 64 MiB. */
+        UploadTooLarge: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "detail": "the upload is larger than 67108864 bytes: split it into several jobs"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The upload is not declared as NDJSON or CSV. */
+        UnsupportedUpload: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "detail": "the upload must be NDJSON or CSV in UTF-8: send the header \"Content-Type: application/x-ndjson\" or \"Content-Type: text/csv\""
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description A call with the same `Idempotency-Key` is still running. */
         Conflict: {
             headers: {
@@ -2605,6 +2774,232 @@ export interface operations {
             422: components["responses"]["UnprocessableContent"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["ServerError"];
+        };
+    };
+    submitBulk: {
+        parameters: {
+            query: {
+                /** @description What to do with each row. */
+                operation: components["schemas"]["BulkOperation"];
+                /**
+                 * @description Columns of the results, comma separated; the results are then CSV. A column is the path of a field in
+                 *     `person`, such as `network.profile.full_name`, in `company`, such as `profile.name`, or of a discovered
+                 *     profile, such as `network.username` (`username`, `link`, `confidence` or `context`).
+                 * @example [
+                 *       "network.profile.full_name",
+                 *       "network.network_username"
+                 *     ]
+                 */
+                fields?: string[];
+                /**
+                 * @description Address to deliver the finished job to; https, and reachable from the internet.
+                 * @example https://hooks.example.org/muster
+                 */
+                webhook_url?: string;
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+                max_credits?: components["parameters"]["MaxCreditsQuery"];
+                /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
+                dry_run?: components["parameters"]["DryRunQuery"];
+            };
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-ndjson": string;
+                "text/csv": string;
+            };
+        };
+        responses: {
+            /** @description With `dry_run`, the maximum cost. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "dry_run": true,
+                     *       "max_credits": 2,
+                     *       "credits_remaining": 9880
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DryRun"];
+                };
+            };
+            /** @description The job is accepted. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "job_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e20",
+                     *       "rows": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BulkAccepted"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["UploadTooLarge"];
+            415: components["responses"]["UnsupportedUpload"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getBulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `job_id` of the 202.
+                 * @example 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e20
+                 */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "job_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e20",
+                     *       "operation": "person_enrich",
+                     *       "status": "running",
+                     *       "rows": 2,
+                     *       "done": 1,
+                     *       "credits": 1,
+                     *       "created_at": "2026-11-29T10:00:00Z",
+                     *       "expires_at": "2026-12-06T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BulkJob"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownJob"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getBulkResults: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `job_id` of the 202.
+                 * @example 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e20
+                 */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The answers. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example {"reference":"crm-1","websets_matched":[],"person":{},"miss_reason":"not_found"} */
+                    "application/x-ndjson": string;
+                    /**
+                     * @example reference,detail,network.profile.full_name
+                     *     crm-2,,Octavia Lin
+                     */
+                    "text/csv": string;
+                };
+            };
+            /** @description The job is not done. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "job_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e20",
+                     *       "operation": "person_enrich",
+                     *       "status": "queued",
+                     *       "rows": 2,
+                     *       "done": 0,
+                     *       "credits": 0,
+                     *       "created_at": "2026-11-29T10:00:00Z",
+                     *       "expires_at": "2026-12-06T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BulkJob"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownJob"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getUsage: {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -16,6 +17,51 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/oapi-codegen/runtime"
 )
+
+// Defines values for BulkJobStatus.
+const (
+	BulkJobStatusDone    BulkJobStatus = "done"
+	BulkJobStatusFailed  BulkJobStatus = "failed"
+	BulkJobStatusQueued  BulkJobStatus = "queued"
+	BulkJobStatusRunning BulkJobStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the BulkJobStatus enum.
+func (e BulkJobStatus) Valid() bool {
+	switch e {
+	case BulkJobStatusDone:
+		return true
+	case BulkJobStatusFailed:
+		return true
+	case BulkJobStatusQueued:
+		return true
+	case BulkJobStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BulkOperation.
+const (
+	CompanyEnrich BulkOperation = "company_enrich"
+	Discover      BulkOperation = "discover"
+	PersonEnrich  BulkOperation = "person_enrich"
+)
+
+// Valid indicates whether the value is a known member of the BulkOperation enum.
+func (e BulkOperation) Valid() bool {
+	switch e {
+	case CompanyEnrich:
+		return true
+	case Discover:
+		return true
+	case PersonEnrich:
+		return true
+	default:
+		return false
+	}
+}
 
 // Defines values for CodehostAddon.
 const (
@@ -505,37 +551,37 @@ func (e SocialPlatform) Valid() bool {
 
 // Defines values for UsageEventOutcome.
 const (
-	Charged          UsageEventOutcome = "charged"
-	Failed           UsageEventOutcome = "failed"
-	Free             UsageEventOutcome = "free"
-	RefusedCredits   UsageEventOutcome = "refused_credits"
-	RefusedForbidden UsageEventOutcome = "refused_forbidden"
-	RefusedRate      UsageEventOutcome = "refused_rate"
-	RefusedRequests  UsageEventOutcome = "refused_requests"
-	Replayed         UsageEventOutcome = "replayed"
-	Unanswered       UsageEventOutcome = "unanswered"
+	UsageEventOutcomeCharged          UsageEventOutcome = "charged"
+	UsageEventOutcomeFailed           UsageEventOutcome = "failed"
+	UsageEventOutcomeFree             UsageEventOutcome = "free"
+	UsageEventOutcomeRefusedCredits   UsageEventOutcome = "refused_credits"
+	UsageEventOutcomeRefusedForbidden UsageEventOutcome = "refused_forbidden"
+	UsageEventOutcomeRefusedRate      UsageEventOutcome = "refused_rate"
+	UsageEventOutcomeRefusedRequests  UsageEventOutcome = "refused_requests"
+	UsageEventOutcomeReplayed         UsageEventOutcome = "replayed"
+	UsageEventOutcomeUnanswered       UsageEventOutcome = "unanswered"
 )
 
 // Valid indicates whether the value is a known member of the UsageEventOutcome enum.
 func (e UsageEventOutcome) Valid() bool {
 	switch e {
-	case Charged:
+	case UsageEventOutcomeCharged:
 		return true
-	case Failed:
+	case UsageEventOutcomeFailed:
 		return true
-	case Free:
+	case UsageEventOutcomeFree:
 		return true
-	case RefusedCredits:
+	case UsageEventOutcomeRefusedCredits:
 		return true
-	case RefusedForbidden:
+	case UsageEventOutcomeRefusedForbidden:
 		return true
-	case RefusedRate:
+	case UsageEventOutcomeRefusedRate:
 		return true
-	case RefusedRequests:
+	case UsageEventOutcomeRefusedRequests:
 		return true
-	case Replayed:
+	case UsageEventOutcomeReplayed:
 		return true
-	case Unanswered:
+	case UsageEventOutcomeUnanswered:
 		return true
 	default:
 		return false
@@ -559,6 +605,48 @@ func (e WebsetName) Valid() bool {
 		return false
 	}
 }
+
+// BulkAccepted defines model for BulkAccepted.
+type BulkAccepted struct {
+	// JobId For `GET /v1/bulk/{job_id}`.
+	JobId string `json:"job_id"`
+
+	// Rows Rows of the upload.
+	Rows int `json:"rows"`
+}
+
+// BulkJob defines model for BulkJob.
+type BulkJob struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Credits Price of the answered rows.
+	Credits int64 `json:"credits"`
+
+	// Detail Why the job has failed.
+	Detail *string `json:"detail,omitempty"`
+
+	// Done Answered rows.
+	Done int `json:"done"`
+
+	// ExpiresAt The job and its answers are deleted then.
+	ExpiresAt time.Time `json:"expires_at"`
+	JobId     string    `json:"job_id"`
+
+	// Operation An operation of a job.
+	Operation BulkOperation `json:"operation"`
+
+	// Rows Rows of the upload.
+	Rows int `json:"rows"`
+
+	// Status `queued` until the first rows are answered. A `failed` job has answers to some of its rows.
+	Status BulkJobStatus `json:"status"`
+}
+
+// BulkJobStatus `queued` until the first rows are answered. A `failed` job has answers to some of its rows.
+type BulkJobStatus string
+
+// BulkOperation An operation of a job.
+type BulkOperation string
 
 // CanonicalLocation defines model for CanonicalLocation.
 type CanonicalLocation struct {
@@ -1980,11 +2068,46 @@ type Unavailable = Error
 // Unexpected defines model for Unexpected.
 type Unexpected = Error
 
+// UnknownJob defines model for UnknownJob.
+type UnknownJob = Error
+
 // UnprocessableContent defines model for UnprocessableContent.
 type UnprocessableContent = Error
 
 // UnsupportedType defines model for UnsupportedType.
 type UnsupportedType = Error
+
+// UnsupportedUpload defines model for UnsupportedUpload.
+type UnsupportedUpload = Error
+
+// UploadTooLarge defines model for UploadTooLarge.
+type UploadTooLarge = Error
+
+// SubmitBulkParams defines parameters for SubmitBulk.
+type SubmitBulkParams struct {
+	// Operation What to do with each row.
+	Operation BulkOperation `form:"operation" json:"operation"`
+
+	// Fields Columns of the results, comma separated; the results are then CSV. A column is the path of a field in
+	// `person`, such as `network.profile.full_name`, in `company`, such as `profile.name`, or of a discovered
+	// profile, such as `network.username` (`username`, `link`, `confidence` or `context`).
+	Fields *[]string `form:"fields,omitempty" json:"fields,omitempty"`
+
+	// WebhookUrl Address to deliver the finished job to; https, and reachable from the internet.
+	WebhookUrl *string `form:"webhook_url,omitempty" json:"webhook_url,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *MaxCreditsQuery `form:"max_credits,omitempty" json:"max_credits,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
+	DryRun *DryRunQuery `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
 
 // EnrichCompanyParams defines parameters for EnrichCompany.
 type EnrichCompanyParams struct {
@@ -2463,6 +2586,15 @@ func (t *PostNetworkPerson200JSONResponseBody) UnmarshalJSON(b []byte) error {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// SubmitBulk Submit a job of up to 100,000 rows
+	// (POST /v1/bulk)
+	SubmitBulk(w http.ResponseWriter, r *http.Request, params SubmitBulkParams)
+	// GetBulk Get the status of a job
+	// (GET /v1/bulk/{job_id})
+	GetBulk(w http.ResponseWriter, r *http.Request, jobId string)
+	// GetBulkResults Get the results of a job
+	// (GET /v1/bulk/{job_id}/results)
+	GetBulkResults(w http.ResponseWriter, r *http.Request, jobId string)
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(w http.ResponseWriter, r *http.Request, params EnrichCompanyParams)
@@ -2515,6 +2647,164 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// SubmitBulk operation middleware
+func (siw *ServerInterfaceWrapper) SubmitBulk(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SubmitBulkParams
+
+	// ------------- Required query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "operation", r.URL.Query(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "operation"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "operation", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "fields" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", false, false, "fields", r.URL.Query(), &params.Fields, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fields"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fields", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "webhook_url" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "webhook_url", r.URL.Query(), &params.WebhookUrl, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "webhook_url"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "webhook_url", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "max_credits" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_credits", r.URL.Query(), &params.MaxCredits, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "max_credits"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "max_credits", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dry_run"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dry_run", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SubmitBulk(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBulk operation middleware
+func (siw *ServerInterfaceWrapper) GetBulk(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", mux.Vars(r)["job_id"], &jobId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBulk(w, r, jobId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetBulkResults operation middleware
+func (siw *ServerInterfaceWrapper) GetBulkResults(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", mux.Vars(r)["job_id"], &jobId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetBulkResults(w, r, jobId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // EnrichCompany operation middleware
 func (siw *ServerInterfaceWrapper) EnrichCompany(w http.ResponseWriter, r *http.Request) {
@@ -3233,6 +3523,12 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	r.HandleFunc(options.BaseURL+"/v1/bulk", wrapper.SubmitBulk).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/bulk/{job_id}", wrapper.GetBulk).Methods(http.MethodGet)
+
+	r.HandleFunc(options.BaseURL+"/v1/bulk/{job_id}/results", wrapper.GetBulkResults).Methods(http.MethodGet)
+
 	r.HandleFunc(options.BaseURL+"/v1/company/enrich", wrapper.EnrichCompany).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/context", wrapper.CreateContext).Methods(http.MethodPost)
@@ -3413,6 +3709,20 @@ type UnexpectedJSONResponse struct {
 	Headers UnexpectedResponseHeaders
 }
 
+type UnknownJobResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+type UnknownJobJSONResponse struct {
+	Body Error
+
+	Headers UnknownJobResponseHeaders
+}
+
 type UnprocessableContentResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
@@ -3434,6 +3744,780 @@ type UnsupportedTypeJSONResponse struct {
 	Body Error
 
 	Headers UnsupportedTypeResponseHeaders
+}
+
+type UnsupportedUploadResponseHeaders struct {
+	XRequestId string
+}
+type UnsupportedUploadJSONResponse struct {
+	Body Error
+
+	Headers UnsupportedUploadResponseHeaders
+}
+
+type UploadTooLargeResponseHeaders struct {
+	XRequestId string
+}
+type UploadTooLargeJSONResponse struct {
+	Body Error
+
+	Headers UploadTooLargeResponseHeaders
+}
+
+type SubmitBulkRequestObject struct {
+	Params SubmitBulkParams
+	Body   io.Reader
+}
+
+type SubmitBulkResponseObject interface {
+	VisitSubmitBulkResponse(w http.ResponseWriter) error
+}
+
+type SubmitBulk200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type SubmitBulk200JSONResponse struct {
+	Body    DryRun
+	Headers SubmitBulk200ResponseHeaders
+}
+
+func (response SubmitBulk200JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk202ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type SubmitBulk202JSONResponse struct {
+	Body    BulkAccepted
+	Headers SubmitBulk202ResponseHeaders
+}
+
+func (response SubmitBulk202JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response SubmitBulk400JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SubmitBulk401JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SubmitBulk403JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SubmitBulk409JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk413JSONResponse struct{ UploadTooLargeJSONResponse }
+
+func (response SubmitBulk413JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk415JSONResponse struct{ UnsupportedUploadJSONResponse }
+
+func (response SubmitBulk415JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
+
+func (response SubmitBulk422JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response SubmitBulk429JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response SubmitBulk500JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitBulk503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SubmitBulk503JSONResponse) VisitSubmitBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkRequestObject struct {
+	JobId string `json:"job_id"`
+}
+
+type GetBulkResponseObject interface {
+	VisitGetBulkResponse(w http.ResponseWriter) error
+}
+
+type GetBulk200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetBulk200JSONResponse struct {
+	Body    BulkJob
+	Headers GetBulk200ResponseHeaders
+}
+
+func (response GetBulk200JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response GetBulk400JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBulk401JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBulk403JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk404JSONResponse struct{ UnknownJobJSONResponse }
+
+func (response GetBulk404JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetBulk413JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response GetBulk429JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response GetBulk500JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulk503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBulk503JSONResponse) VisitGetBulkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResultsRequestObject struct {
+	JobId string `json:"job_id"`
+}
+
+type GetBulkResultsResponseObject interface {
+	VisitGetBulkResultsResponse(w http.ResponseWriter) error
+}
+
+type GetBulkResults200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetBulkResults200ApplicationxNdjsonResponse struct {
+	Body          io.Reader
+	Headers       GetBulkResults200ResponseHeaders
+	ContentLength int64
+}
+
+func (response GetBulkResults200ApplicationxNdjsonResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type GetBulkResults200TextcsvResponse struct {
+	Body          io.Reader
+	Headers       GetBulkResults200ResponseHeaders
+	ContentLength int64
+}
+
+func (response GetBulkResults200TextcsvResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetBulkResults202ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetBulkResults202JSONResponse struct {
+	Body    BulkJob
+	Headers GetBulkResults202ResponseHeaders
+}
+
+func (response GetBulkResults202JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response GetBulkResults400JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetBulkResults401JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetBulkResults403JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults404JSONResponse struct{ UnknownJobJSONResponse }
+
+func (response GetBulkResults404JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetBulkResults413JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response GetBulkResults429JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response GetBulkResults500JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBulkResults503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetBulkResults503JSONResponse) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type EnrichCompanyRequestObject struct {
@@ -6417,6 +7501,15 @@ func (response PostNetworkPerson500JSONResponse) VisitPostNetworkPersonResponse(
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// SubmitBulk Submit a job of up to 100,000 rows
+	// (POST /v1/bulk)
+	SubmitBulk(ctx context.Context, request SubmitBulkRequestObject) (SubmitBulkResponseObject, error)
+	// GetBulk Get the status of a job
+	// (GET /v1/bulk/{job_id})
+	GetBulk(ctx context.Context, request GetBulkRequestObject) (GetBulkResponseObject, error)
+	// GetBulkResults Get the results of a job
+	// (GET /v1/bulk/{job_id}/results)
+	GetBulkResults(ctx context.Context, request GetBulkResultsRequestObject) (GetBulkResultsResponseObject, error)
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(ctx context.Context, request EnrichCompanyRequestObject) (EnrichCompanyResponseObject, error)
@@ -6498,6 +7591,86 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// SubmitBulk operation middleware
+func (sh *strictHandler) SubmitBulk(w http.ResponseWriter, r *http.Request, params SubmitBulkParams) {
+	var request SubmitBulkRequestObject
+
+	request.Params = params
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SubmitBulk(ctx, request.(SubmitBulkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SubmitBulk")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SubmitBulkResponseObject); ok {
+		if err := validResponse.VisitSubmitBulkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBulk operation middleware
+func (sh *strictHandler) GetBulk(w http.ResponseWriter, r *http.Request, jobId string) {
+	var request GetBulkRequestObject
+
+	request.JobId = jobId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBulk(ctx, request.(GetBulkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBulk")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBulkResponseObject); ok {
+		if err := validResponse.VisitGetBulkResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetBulkResults operation middleware
+func (sh *strictHandler) GetBulkResults(w http.ResponseWriter, r *http.Request, jobId string) {
+	var request GetBulkResultsRequestObject
+
+	request.JobId = jobId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBulkResults(ctx, request.(GetBulkResultsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBulkResults")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetBulkResultsResponseObject); ok {
+		if err := validResponse.VisitGetBulkResultsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // EnrichCompany operation middleware

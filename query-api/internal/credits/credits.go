@@ -19,6 +19,8 @@ type Claim struct {
 	Key, Endpoint string
 	// Requests and Credits are the maximum that the call may use.
 	Requests, Credits int64
+	// Calls is how many calls the claim counts as in Usage; 0 means 1. Rows of a bulk job share a claim.
+	Calls int64
 	// RequestLimit and CreditLimit are the current limits of the plan. A plan change applies from the next call.
 	RequestLimit, CreditLimit int64
 	// Lease is how long an uncommitted reservation lasts.

@@ -39,6 +39,7 @@ type lineKey struct{ key, endpoint string }
 // held is an unsettled claim.
 type held struct {
 	requests, credits int64 // reserved, or used after the commit
+	calls             int64
 	committed         bool
 	reverted          bool // the commit was not settled in time
 	line              lineKey
@@ -72,7 +73,8 @@ func (m *Memory) Reserve(_ context.Context, c Claim) (Balance, error) {
 	a.balance.HeldRequests += c.Requests
 	a.balance.HeldCredits += c.Credits
 	a.hold(c.ID, &held{
-		requests: c.Requests, credits: c.Credits, line: lineKey{c.Key, c.Endpoint}, until: now.Add(c.Lease),
+		requests: c.Requests, credits: c.Credits, calls: max(1, c.Calls), line: lineKey{c.Key, c.Endpoint},
+		until: now.Add(c.Lease),
 	})
 	return a.balance, nil
 }
@@ -210,7 +212,7 @@ func (a *account) use(h *held, sign int64) {
 	a.balance.Requests += sign * h.requests
 	a.balance.Credits += sign * h.credits
 	l := a.line(h.line)
-	l.Calls += sign
+	l.Calls += sign * h.calls
 	l.Requests += sign * h.requests
 	l.Credits += sign * h.credits
 }

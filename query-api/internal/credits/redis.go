@@ -74,7 +74,8 @@ func balanceOf(values []any) (b Balance, err error) {
 // Reserve implements [Store].
 func (r *Redis) Reserve(ctx context.Context, c Claim) (Balance, error) {
 	state, values, err := r.run(ctx, "reserve", c,
-		c.ID, c.Requests, c.Credits, c.RequestLimit, c.CreditLimit, c.Lease.Milliseconds(), c.Key, c.Endpoint)
+		c.ID, c.Requests, c.Credits, c.RequestLimit, c.CreditLimit, c.Lease.Milliseconds(), c.Key, c.Endpoint,
+		max(1, c.Calls))
 	if err != nil {
 		return Balance{}, err
 	}

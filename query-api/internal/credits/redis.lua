@@ -32,12 +32,12 @@ local claims, leases, back = base .. ':claims', base .. ':leases', base .. ':bac
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
--- A claim is {committed, requests, credits, key, endpoint}.
+-- A claim is {committed, requests, credits, key, endpoint, calls}; older ones have no calls.
 local function use(c, sign)
   local line = 'l\t' .. c[5] .. '\t' .. c[4] .. '\t'
   redis.call('HINCRBY', base, 'r', sign * c[2] + 0)
   redis.call('HINCRBY', base, 'c', sign * c[3] + 0)
-  redis.call('HINCRBY', base, line .. 'n', sign)
+  redis.call('HINCRBY', base, line .. 'n', sign * (c[6] or 1) + 0)
   redis.call('HINCRBY', base, line .. 'r', sign * c[2] + 0)
   redis.call('HINCRBY', base, line .. 'c', sign * c[3] + 0)
 end
@@ -92,7 +92,7 @@ local function balance(state)
 end
 
 if op == 'reserve' then
-  local id, c = ARGV[4], {0, tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[10], ARGV[11]}
+  local id, c = ARGV[4], {0, tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[10], ARGV[11], tonumber(ARGV[12])}
   local b = balance('ok')
   local there = redis.call('HGET', claims, id)
   if there then

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"net/http"
 	"sync"
 	"time"
 
@@ -20,8 +18,8 @@ type DeferredCharge struct {
 	Method, Endpoint                   string
 	// At is when the call came, which determines its period. Done is when its work was finished.
 	At, Done time.Time
-	// Credits is the price, at most what was reserved; 0 is free.
-	Credits int64
+	// Credits is the price, at most what was reserved; 0 is free. Requests counts as monthly requests.
+	Credits, Requests int64
 	// Used is what was returned; its units are ignored.
 	Used Used
 }
@@ -52,9 +50,7 @@ func (p *chargedCalls) add(id string) {
 func (o *DeferredCharge) claim() credits.Claim {
 	return credits.Claim{
 		ID: o.RequestID, Organization: o.Organization, Period: event.PeriodOf(o.At), Key: o.Key, Endpoint: o.Endpoint,
-		Credits: o.Credits,
-		// The call was accepted within its limits, so it is charged even if they are exceeded since.
-		RequestLimit: math.MaxInt64 / 4, CreditLimit: math.MaxInt64 / 4, Lease: time.Minute,
+		Credits: o.Credits, RequestLimit: unlimited, CreditLimit: unlimited, Lease: time.Minute,
 	}
 }
 
@@ -72,11 +68,11 @@ func (m *Meter) Charge(ctx context.Context, o DeferredCharge) error {
 		func() (credits.Balance, error) { return m.credits.Commit(ctx, claim, 0, o.Credits) })
 	if errors.Is(err, credits.ErrLost) {
 		// The reservation has ended or was lost in a crash, or the call is already charged and settled.
-		isCharged, err := m.isCharged(ctx, o.Organization, claim.Period, o.RequestID)
+		charged, err := m.inLedger(ctx, o.Organization, claim.Period, []string{o.RequestID})
 		if err != nil {
 			return unavailable(err)
 		}
-		if isCharged {
+		if charged[o.RequestID] {
 			m.charged.add(o.RequestID)
 			return nil
 		}
@@ -89,16 +85,7 @@ func (m *Meter) Charge(ctx context.Context, o DeferredCharge) error {
 	} else if err != nil {
 		return unavailable(err)
 	}
-	u := event.Usage{
-		RequestID: o.RequestID, OrganizationID: o.Organization, KeyID: o.Key, At: o.At.UTC(), Period: claim.Period,
-		Method: o.Method, Endpoint: o.Endpoint, Status: http.StatusOK, Outcome: event.OutcomeFree, Plan: o.Plan,
-		Credits: o.Credits, DurationMicros: o.Done.Sub(o.At).Microseconds(),
-		Returned: m.hashes.Hashes(o.Used.Identities), Groups: o.Used.Groups,
-	}
-	if o.Credits > 0 {
-		u.Outcome = event.OutcomeCharged
-	}
-	if err := m.ledger.Record(&u); err != nil {
+	if err := m.ledger.Record(m.deferredEvent(&o)); err != nil {
 		return unavailable(fmt.Errorf("record a charge: %w", err))
 	}
 	// Other replicas receive the same result and check the ledger.

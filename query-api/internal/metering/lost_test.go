@@ -97,6 +97,14 @@ func openBooks(t *testing.T, replies *replies) *books {
 		Ledger: outbox, Answers: answers,
 		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Balances: func(context.Context, string) (credits.Balances, error) { return nil, nil },
+		Charged: func(ctx context.Context, _, _ string, ids []string) (map[string]bool, error) {
+			err := outbox.Flush(ctx)
+			charged := make(map[string]bool)
+			for _, id := range ids {
+				_, charged[id] = b.ledger[id]
+			}
+			return charged, err
+		},
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	go b.Run(ctx)

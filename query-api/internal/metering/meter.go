@@ -36,26 +36,26 @@ type Deps struct {
 	// Erased reports whether a stored response is about a person who was erased since, so that it
 	// must not be returned again; nil means never.
 	Erased func(idempotency.Answer) bool
-	// IsCharged reports whether the ledger has a call.
-	IsCharged func(ctx context.Context, organization, period, requestID string) (bool, error)
-	Now       func() time.Time
-	Logger    *slog.Logger
+	// Charged returns which calls the ledger has.
+	Charged func(ctx context.Context, organization, period string, requestIDs []string) (map[string]bool, error)
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // Meter counts and charges calls. It is safe for concurrent use.
 type Meter struct {
-	cfg       Config
-	credits   credits.Store
-	limits    limits.Limiter
-	ledger    *ledger.Outbox
-	answers   *idempotency.Answers
-	hashes    *event.IdentityHasher
-	logger    *slog.Logger
-	balances  func(ctx context.Context, period string) (credits.Balances, error)
-	isCharged func(ctx context.Context, organization, period, requestID string) (bool, error)
-	now       func() time.Time
-	loads     chan load
-	erased    func(idempotency.Answer) bool
+	cfg      Config
+	credits  credits.Store
+	limits   limits.Limiter
+	ledger   *ledger.Outbox
+	answers  *idempotency.Answers
+	hashes   *event.IdentityHasher
+	logger   *slog.Logger
+	balances func(ctx context.Context, period string) (credits.Balances, error)
+	inLedger func(ctx context.Context, organization, period string, requestIDs []string) (map[string]bool, error)
+	now      func() time.Time
+	loads    chan load
+	erased   func(idempotency.Answer) bool
 
 	warnedTimeout atomic.Int64 // time of the last warning about limiter timeouts, in Unix nanoseconds; 0: never
 
@@ -70,7 +70,7 @@ func New(cfg Config, deps Deps) *Meter {
 	return &Meter{
 		cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers,
 		hashes: event.NewIdentityHasher(deps.IdentityKey), logger: deps.Logger, balances: deps.Balances,
-		isCharged: deps.IsCharged, now: deps.Now, loads: make(chan load), erased: deps.Erased,
+		inLedger: deps.Charged, now: deps.Now, loads: make(chan load), erased: deps.Erased,
 	}
 }
 

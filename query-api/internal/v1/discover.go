@@ -95,13 +95,7 @@ func (s *Server) DiscoverPerson(
 	}
 	out := struct {
 		Socials []social `json:"socials"`
-	}{make([]social, len(found.Socials))}
-	for i, p := range found.Socials {
-		out.Socials[i] = social{
-			Platform: p.Platform, Username: p.Username, Link: s.platforms.Link(p.Platform, p.Username),
-			Confidence: p.Confidence, Context: p.Context, Evidence: p.Evidence,
-		}
-	}
+	}{s.socials(found)}
 	body, err := json.Marshal(out, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode discovery response: %w", err)
@@ -111,6 +105,18 @@ func (s *Server) DiscoverPerson(
 		d.age = fmt.Sprint(max(0, int64(s.now().Sub(found.At)/time.Second)))
 	}
 	return d, nil
+}
+
+// socials returns the profiles of a result as they are shown.
+func (s *Server) socials(found *event.Discovery) []social {
+	out := make([]social, len(found.Socials))
+	for i, p := range found.Socials {
+		out[i] = social{
+			Platform: p.Platform, Username: p.Username, Link: s.platforms.Link(p.Platform, p.Username),
+			Confidence: p.Confidence, Context: p.Context, Evidence: p.Evidence,
+		}
+	}
+	return out
 }
 
 // identitiesOf returns the records in a result.

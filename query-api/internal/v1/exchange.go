@@ -34,6 +34,7 @@ type exchange struct {
 	answer    share
 	recorder  *recorder
 	sending   *chargedWriter // nil: the call is not metered
+	upload    *upload        // nil: none
 	// missReason is the value of X-Miss-Reason; empty if the response has a record.
 	missReason string
 	// asOf is the time that X-Data-As-Of states; zero if it is unknown.

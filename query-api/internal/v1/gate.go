@@ -30,20 +30,12 @@ func (s *Server) gate(next http.Handler) http.Handler {
 			x.asOf, _ = s.asOf()
 		}
 		x.operation = op
-		unauthenticated := s.checkKey(r, op)
-		body, truncated, err := s.readBody(w, r, op, unauthenticated == nil)
-		if err == nil {
-			err = unauthenticated
+		receive := s.receive
+		if op.upload {
+			receive = s.receiveUpload
 		}
-		if err == nil && !s.cfg.Uncounted {
-			err = s.authorize(w, r, op, x)
-		}
-		if err == nil {
-			err = truncated
-		}
-		if err == nil {
-			body, err = op.check(r, body)
-		}
+		body, err := receive(w, r, op, x)
+		defer x.upload.close()
 		if err == nil && x.call != nil {
 			var key string
 			if key, err = idempotencyKey(r); key != "" {
@@ -62,8 +54,15 @@ func (s *Server) gate(next http.Handler) http.Handler {
 			timeout += event.MaxContextTimeout
 			extendDeadlines(w, timeout)
 		}
+		if op.upload {
+			timeout += storeTimeout
+			extendDeadlines(w, timeout)
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
+		if op.streams {
+			ctx = r.Context() // the rate at which the client reads bounds it
+		}
 		if s.cfg.Uncounted {
 			ctx = metering.NewContext(ctx, &metering.Call{})
 		}
@@ -79,6 +78,25 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// receive runs the checks of a call with a JSON body, or without a body, and returns the body.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, op *operation, x *exchange) ([]byte, error) {
+	unauthenticated := s.checkKey(r, op)
+	body, truncated, err := s.readBody(w, r, op, unauthenticated == nil)
+	if err == nil {
+		err = unauthenticated
+	}
+	if err == nil && !s.cfg.Uncounted {
+		err = s.authorize(w, r, op, x)
+	}
+	if err == nil {
+		err = truncated
+	}
+	if err != nil {
+		return nil, err
+	}
+	return op.check(r, body)
 }
 
 const (
@@ -217,9 +235,10 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 		return err
 	}
 	x.principal = who
+	cost := op.costs(r)
 	x.call = s.meter.Begin(metering.Request{
-		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price,
-		Counted: op.counted, Sized: op.sized, None: op.none, Quota: op.quota,
+		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: cost.price,
+		Counted: cost.counted, Sized: op.sized, None: op.none, Quota: op.quota,
 	})
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())
@@ -230,18 +249,23 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 			detail: "the organization of this API key is inactive: ask the operator of this service to activate it",
 		}
 	}
-	if !who.Key.HasScope(op.scope) {
-		x.call.Forbidden()
-		return &problem{
-			status: http.StatusForbidden,
-			detail: "this API key lacks the scope " + op.scope +
-				": use a key that has it, or ask the operator of this service for one" + scopesOf(who),
-		}
+	if cost.scope != "" && !who.Key.HasScope(cost.scope) {
+		return x.lacksScope(cost.scope)
 	}
 	if !rate.Allowed {
 		return x.call.RateLimitError(rate)
 	}
 	return nil
+}
+
+// lacksScope returns the 403 for a key without a scope.
+func (x *exchange) lacksScope(scope string) error {
+	x.call.Forbidden()
+	return &problem{
+		status: http.StatusForbidden,
+		detail: "this API key lacks the scope " + scope +
+			": use a key that has it, or ask the operator of this service for one" + scopesOf(x.principal),
+	}
 }
 
 func scopesOf(who account.Principal) string {

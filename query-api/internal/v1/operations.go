@@ -2,6 +2,7 @@ package v1
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"muster/query-api/internal/api"
@@ -27,6 +28,11 @@ type operation struct {
 	quota   bool
 	// data responses have X-Data-As-Of.
 	data bool
+	// upload reports that the body is rows, which are spooled to disk; streams that the response may be of any size.
+	upload, streams bool
+	// variant, if set, returns the operation whose scope, price and monthly requests apply to a request: for bulk jobs
+	// that of their rows, or none while it is not known.
+	variant func(*http.Request) operation
 	// patient calls may take as long as discovery does, waiting calls as long as the client asks for.
 	patient, waiting bool
 	// body returns a pointer to decode the request body into; nil: no body.
@@ -139,18 +145,50 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 		{
+			id: "submitBulk", method: http.MethodPost, path: BulkPath, scope: anyScope,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, upload: true, variant: bulkVariant,
+			parameters: []parameter{
+				{name: "operation", required: true, hint: "give one of " + strings.Join(event.BulkOperations(), ", ")},
+				{name: "fields"}, {name: "webhook_url"}, {name: "max_credits", integer: true},
+				{name: "dry_run", boolean: true},
+			},
+			price: func(event.Prices) int64 { return 0 }, sized: "the rows",
+		},
+		{
+			id: "getBulk", method: http.MethodGet, path: BulkPath + "/{job_id}", scope: anyScope,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, variant: anyVariant,
+		},
+		{
+			id: "getBulkResults", method: http.MethodGet, path: BulkPath + "/{job_id}/results", scope: anyScope,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, variant: anyVariant, streams: true,
+		},
+		{
 			id: "getOpenAPI", method: http.MethodGet, path: "/v1/openapi.json",
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 	}
 }
 
+// anyScope marks operations that need a key with the scope of their job's operation.
+const anyScope = "any"
+
+// anyVariant is the variant of operations whose scope is known after the job is read.
+func anyVariant(*http.Request) operation { return operation{} }
+
+// costs returns the operation whose scope, price and monthly requests apply to a request.
+func (op *operation) costs(r *http.Request) operation {
+	if op.variant != nil {
+		return op.variant(r)
+	}
+	return *op
+}
+
 // matches reports whether a path is one of the operation's.
 func (op *operation) matches(path string) bool {
-	fixed, templated := strings.CutSuffix(op.path, "{request_id}")
-	if !templated {
-		return path == op.path
-	}
-	rest, ok := strings.CutPrefix(path, fixed)
-	return ok && rest != "" && !strings.Contains(rest, "/")
+	want, got := strings.Split(op.path, "/"), strings.Split(path, "/")
+	return len(want) == len(got) && !slices.ContainsFunc(want, func(segment string) bool {
+		given := got[0]
+		got = got[1:]
+		return given != segment && (given == "" || !strings.HasPrefix(segment, "{"))
+	})
 }

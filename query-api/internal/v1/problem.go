@@ -13,6 +13,7 @@ import (
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/bulk"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/metering"
@@ -116,6 +117,12 @@ func problemOf(op *operation, err error) *problem {
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
 			detail: fmt.Sprintf("discovery is unavailable: call again in %d seconds", retryAfter),
+		}
+	case errors.Is(err, bulk.ErrUnavailable):
+		return &problem{
+			status: op.unavailable, retryAfter: retryAfter, cause: err,
+			detail: fmt.Sprintf("bulk jobs are unavailable, and nothing was charged: call again in %d seconds",
+				retryAfter),
 		}
 	case errors.Is(err, contexts.ErrUnavailable):
 		return &problem{

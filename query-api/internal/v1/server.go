@@ -24,9 +24,11 @@ import (
 	"muster/platform/suggest"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/bulk"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/docs"
+	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
@@ -51,6 +53,8 @@ type Config struct {
 	Pages fs.FS
 	// Uncounted disables authentication and metering.
 	Uncounted bool
+	// UploadDir is the directory for uploads while they are received.
+	UploadDir string
 	// WebhookAllow lists private address ranges that webhooks may use, also over plain HTTP.
 	WebhookAllow []netip.Prefix
 	// Origins are the origins whose web pages may call the API, as ParseOrigins returns them.
@@ -59,12 +63,15 @@ type Config struct {
 
 // Deps holds the dependencies of a [Server]. All fields are required.
 type Deps struct {
-	Store     *readstore.Store
-	Search    *search.Searcher
-	Accounts  *account.Directory
-	Meter     *metering.Meter
-	Finder    *discovery.Finder
-	Contexts  *contexts.CallTracker
+	Store    *readstore.Store
+	Search   *search.Searcher
+	Accounts *account.Directory
+	Meter    *metering.Meter
+	Finder   *discovery.Finder
+	Contexts *contexts.CallTracker
+	Bulk     *bulk.Jobs
+	// Erased reports whether a stored response is about an erased person.
+	Erased    func(idempotency.Answer) bool
 	Platforms *identity.Platforms
 	// AsOf returns the time as of which the read models have every published record; ok is false if it is unknown.
 	AsOf func() (asOf time.Time, ok bool)
@@ -85,6 +92,10 @@ type Server struct {
 	meter       *metering.Meter
 	finder      *discovery.Finder
 	contexts    *contexts.CallTracker
+	bulk        *bulk.Jobs
+	erased      func(idempotency.Answer) bool
+	uploads     chan struct{} // slots for uploads
+	downloads   chan struct{} // slots for results
 	platforms   *identity.Platforms
 	asOf        func() (time.Time, bool)
 	description []byte
@@ -114,7 +125,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
-		finder:   deps.Finder,
+		finder: deps.Finder,
+		bulk:   deps.Bulk, erased: deps.Erased,
+		uploads: make(chan struct{}, maxUploads), downloads: make(chan struct{}, maxDownloads),
 		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
 		asOf:   deps.AsOf,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
@@ -151,7 +164,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	const minSize = 200 // bytes; smaller bodies do not compress
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minSize),
-		gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript"}))
+		gzhttp.ContentTypes([]string{"application/json", "application/x-ndjson", "text/csv", "text/html", "text/css",
+			"text/javascript"}))
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}

@@ -551,6 +551,27 @@ TTL toDateTime(at) + toIntervalDay(2)
 SETTINGS {{.ReadByKey 64}}
 COMMENT 'Calls of the context endpoint and their results; readers use those of one day';
 {{.Distributed "contexts" "request_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "bulk_rows"}}{{.OnCluster}}
+(
+    `job_hash` UInt64 COMMENT 'Hash of the job id, the order of the table',
+    `job_id` String COMMENT 'Bulk job',
+    `organization_id` String COMMENT 'Organization that may read it',
+    `kind` LowCardinality(String) COMMENT 'job: the description; chunk: 100 rows, to be answered or answered; answer: the answer to a row',
+    `number` Int32 COMMENT 'Number of the chunk or row, from 0; of a job 0, of its failure 1',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time when the job was accepted; all rows of a job expire together',
+    `version` Int64 COMMENT '0: as accepted; else the first answer or failure counts; what ReplacingMergeTree compares',
+    `rows` Int32 COMMENT 'Rows of a chunk',
+    `credits` Int64 COMMENT 'Price of the answers of a chunk',
+    `subjects` String COMMENT 'Keyed hashes, 16 bytes each, of the identifiers of the people in an answer, for erasure',
+    `sealed` String COMMENT 'Content: JSON, compressed, then encrypted with a key of query-api' CODEC(NONE)
+)
+ENGINE = {{.ReplacingMergeTree "bulk_rows" "version"}}
+PARTITION BY toDate(at)
+ORDER BY (job_hash, job_id, kind, number)
+TTL toDateTime(at) + toIntervalDay(7)
+SETTINGS ttl_only_drop_parts = 1, {{.ReadByKey 8}}
+COMMENT 'Bulk jobs: their rows, and the answers for seven days; only query-api can read the content';
+{{.Distributed "bulk_rows" "job_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "discovered_links"}}{{.OnCluster}}
 (
     `found_hash` UInt64 COMMENT 'Hash of platform and username key of the profile that was found, the order of the table',

@@ -103,6 +103,24 @@ func Run(t *testing.T, open Replicas) {
 		_, err = s.Commit(ctx, claim("never", 1, 1), 1, 1)
 		require.ErrorIs(t, err, credits.ErrLost)
 	})
+	t.Run("a claim of many calls", func(t *testing.T) {
+		ctx, s := one(t)
+		c := claim("a", 8, 10)
+		c.Requests, c.Calls = 5, 6
+		_, err := s.Reserve(ctx, c)
+		require.NoError(t, err)
+		for range 2 {
+			_, err = s.Commit(ctx, c, 4, 2)
+			require.NoError(t, err)
+		}
+		u, err := s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.Equal(t, []credits.Line{{Key: "k", Endpoint: "/v1/x", Calls: 6, Requests: 4, Credits: 2}}, u.Lines)
+		require.NoError(t, s.Release(ctx, []credits.Claim{c}))
+		u, err = s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.Empty(t, u.Lines)
+	})
 	t.Run("at most the reserved amount", func(t *testing.T) {
 		ctx, s := one(t)
 		_, err := s.Reserve(ctx, claim("a", 2, 10))
