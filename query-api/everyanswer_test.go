@@ -40,12 +40,12 @@ type described struct {
 
 type request struct{ path, body, kind string }
 
-// operations returns the operations, without HTML pages.
+// operations returns the operations, without HTML pages and the protocol of agents, whose calls are those of others.
 func operations(t *testing.T) []described {
 	t.Helper()
 	var out []described
 	for path, item := range loadDescription(t).Paths.Map() {
-		if path == "/docs" {
+		if path == "/docs" || path == "/mcp" {
 			continue
 		}
 		for method, op := range item.Operations() {

@@ -113,6 +113,7 @@ func variableSettings() []setting {
 		secret("MUSTER_ENGINE_PASSWORD", "password of the users muster and analyst of `muster engine`"),
 		exported("MUSTER_LIBCHDB", "path of the engine's library; empty: installed, cached or fetched by npm"),
 		value("MUSTER_BASE_URL", "address of a running API, for commands; empty: the instance of the data directory"),
+		secret("MUSTER_API_KEY", "API key of `muster mcp`; empty: that of the instance of the data directory"),
 		value("MUSTER_ADMIN_URL", "admin address of a running instance, for commands; empty: likewise"),
 		value("KAFKA_BROKERS", "external Kafka brokers, host:port, comma-separated; empty: the embedded broker"),
 		value("KAFKA_TLS", "true for TLS; implied by the files"),

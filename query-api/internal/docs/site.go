@@ -24,6 +24,16 @@ const (
 // guides returns the names of the guides in the order in which a new user needs them.
 func guides() []string { return []string{"first-call", "search", "cursors", "webhooks", "errors"} }
 
+// Guide returns the Markdown of a guide. clauses is as in [Config].
+func Guide(name, clauses string) ([]byte, error) {
+	source, err := files.ReadFile("guides/" + name + ".md")
+	if err != nil {
+		return nil, err
+	}
+	_, clauses, _ = strings.Cut(clauses, "\n## ") // the guide has its own title and introduction
+	return bytes.ReplaceAll(source, []byte("{{clauses}}"), []byte("## "+clauses)), nil
+}
+
 // site is the set of rendered pages.
 type site struct {
 	pages  []*page
@@ -41,15 +51,12 @@ func newSite(cfg Config) (*site, error) {
 		sources[p] = source
 		s.pages = append(s.pages, p)
 	}
-	_, clauses, _ := strings.Cut(cfg.Clauses, "\n## ") // the guide has its own title and introduction
-	clauses = "## " + clauses
 	for _, name := range guides() {
-		source, err := files.ReadFile("guides/" + name + ".md")
+		source, err := Guide(name, cfg.Clauses)
 		if err != nil {
 			return nil, err
 		}
-		add(&page{Path: Path + "/guides/" + name, Source: guidesDir + "/" + name + ".md"},
-			bytes.ReplaceAll(source, []byte("{{clauses}}"), []byte(clauses)))
+		add(&page{Path: Path + "/guides/" + name, Source: guidesDir + "/" + name + ".md"}, source)
 	}
 	if err := s.readPages(cfg.Pages, served, add); err != nil {
 		return nil, err

@@ -255,10 +255,14 @@ func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
 	text := string(b)
 	values := []string{text[limit:limitEnd], text[remaining:remainingEnd], text[rateEnd:], text[:policyEnd],
 		text[policyEnd:rateEnd]}
-	for i, name := range [...]string{rateLimitHeader, rateRemainingHeader, rateResetHeader, "RateLimit-Policy",
-		"RateLimit"} {
+	for i, name := range rateHeaderNames() {
 		h[name] = values[i : i+1 : i+1]
 	}
+}
+
+// rateHeaderNames returns the names of the rate headers as they are sent; not all are in canonical form.
+func rateHeaderNames() [5]string {
+	return [...]string{rateLimitHeader, rateRemainingHeader, rateResetHeader, "RateLimit-Policy", "RateLimit"}
 }
 
 // end flushes the response and finishes the call, which determines its charge.

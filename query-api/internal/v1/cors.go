@@ -49,7 +49,9 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	policy := cors.New(cors.Options{
 		AllowedOrigins: s.cfg.Origins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost},
-		AllowedHeaders: []string{"Authorization", "Content-Type", "Idempotency-Key"},
+		AllowedHeaders: []string{
+			"Authorization", "Content-Type", "Idempotency-Key", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version",
+		},
 		ExposedHeaders: []string{
 			"Age", "Idempotent-Replayed", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Credits-Charged",
 			"X-Data-As-Of", "X-Degraded", "X-Miss-Reason", "X-Quota-Limit",

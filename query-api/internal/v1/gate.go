@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/mcptools"
 	"muster/query-api/internal/metering"
 	"muster/schemas/event"
 )
@@ -36,7 +37,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		}
 		body, err := receive(w, r, op, x)
 		defer x.upload.close()
-		if err == nil && x.call != nil {
+		if err == nil && x.call != nil && !op.tools {
 			var key string
 			if key, err = idempotencyKey(r); key != "" {
 				x.call.Idempotent(key, body)
@@ -88,7 +89,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, op *operation, 
 		err = unauthenticated
 	}
 	if err == nil && !s.cfg.Uncounted {
-		err = s.authorize(w, r, op, x)
+		err = s.authorize(w, r, op, x, body)
 	}
 	if err == nil {
 		err = truncated
@@ -133,7 +134,7 @@ func extendDeadlines(w http.ResponseWriter, timeout time.Duration) {
 // checkKey returns the 401 for a call without a valid key. It runs before the body is read, so that unauthenticated
 // bodies are not buffered, although 413 and 415 are answered first.
 func (s *Server) checkKey(r *http.Request, op *operation) error {
-	if s.cfg.Uncounted || op.scope == "" {
+	if s.cfg.Uncounted || op.isPublic() {
 		return nil
 	}
 	_, err := s.accounts.Authenticate(r.Header.Values("Authorization"), s.now())
@@ -225,9 +226,9 @@ func isJSON(r *http.Request) bool {
 	return true
 }
 
-// authorize checks for 401, 403, and 429 for the rate limit.
-func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation, x *exchange) error {
-	if op.scope == "" {
+// authorize checks for 401, 403, and 429 for the rate limit. It leaves the call of a tool to the tool's endpoint.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation, x *exchange, body []byte) error {
+	if op.isPublic() {
 		return nil
 	}
 	who, err := s.accounts.Authenticate(r.Header.Values("Authorization"), s.now())
@@ -235,11 +236,15 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 		return err
 	}
 	x.principal = who
+	var forbidden error
+	if op.tools {
+		forbidden = s.checkOrigin(r)
+		if forbidden == nil && s.tools.IsCall(mcptools.ReadMessage(body)) {
+			return nil
+		}
+	}
 	cost := op.costs(r)
-	x.call = s.meter.Begin(metering.Request{
-		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: cost.price,
-		Counted: cost.counted, Sized: op.sized, None: op.none, Quota: op.quota,
-	})
+	x.call = s.begin(x, op, cost, who)
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())
 	if !who.Organization.Active {
@@ -248,6 +253,10 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 			status: http.StatusForbidden,
 			detail: "the organization of this API key is inactive: ask the operator of this service to activate it",
 		}
+	}
+	if forbidden != nil {
+		x.call.Forbidden()
+		return forbidden
 	}
 	if cost.scope != "" && !who.Key.HasScope(cost.scope) {
 		return x.lacksScope(cost.scope)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"muster/query-api/internal/api"
 	"muster/schemas/event"
 )
@@ -14,7 +16,7 @@ type operation struct {
 	id     string // operationId
 	method string
 	path   string
-	scope  string // required scope of the key; empty: no key is needed
+	scope  string // required scope of the key; empty: no key is needed, or with tools, any key
 	// invalid is the status for invalid input, unavailable the status during a store outage.
 	invalid     int
 	unavailable int
@@ -35,6 +37,8 @@ type operation struct {
 	variant func(*http.Request) operation
 	// patient calls may take as long as discovery does, waiting calls as long as the client asks for.
 	patient, waiting bool
+	// tools calls other operations (MCP).
+	tools bool
 	// body returns a pointer to decode the request body into; nil: no body.
 	body       func() any
 	parameters []parameter
@@ -163,6 +167,11 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable, variant: anyVariant, streams: true,
 		},
 		{
+			id: "callMCP", method: http.MethodPost, path: MCPPath,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, patient: true, waiting: true, tools: true,
+			body: func() any { return new(map[string]jsontext.Value) },
+		},
+		{
 			id: "getOpenAPI", method: http.MethodGet, path: "/v1/openapi.json",
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
@@ -182,6 +191,9 @@ func (op *operation) costs(r *http.Request) operation {
 	}
 	return *op
 }
+
+// isPublic reports whether the operation needs no key.
+func (op *operation) isPublic() bool { return op.scope == "" && !op.tools }
 
 // matches reports whether a path is one of the operation's.
 func (op *operation) matches(path string) bool {

@@ -29,6 +29,7 @@ import (
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/docs"
 	"muster/query-api/internal/idempotency"
+	"muster/query-api/internal/mcptools"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
@@ -106,6 +107,7 @@ type Server struct {
 	now         func() time.Time
 	room        *room
 	public      *ssrf.Guardian // checks webhook addresses like webhook-sender
+	tools       *mcptools.Server
 
 	routes  map[*mux.Route]*operation
 	handler http.Handler
@@ -159,6 +161,12 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		RequestErrorHandlerFunc: reject, ResponseErrorHandlerFunc: fail,
 	})
 	api.HandlerWithOptions(strict, api.GorillaServerOptions{BaseRouter: router, ErrorHandlerFunc: reject})
+	agents, tools, err := s.newMCP()
+	if err != nil {
+		return nil, err
+	}
+	s.tools = tools
+	router.Handle(MCPPath, agents).Methods(http.MethodPost)
 	if err := s.index(router); err != nil {
 		return nil, err
 	}

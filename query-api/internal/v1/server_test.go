@@ -47,7 +47,7 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 		got, ok := d.Paths[op.path][strings.ToLower(op.method)]
 		require.True(t, ok, op.id)
 		require.Equal(t, op.id, got.OperationID)
-		require.Equal(t, op.scope == "", got.Security != nil, op.id)
+		require.Equal(t, op.isPublic(), got.Security != nil, op.id)
 		require.Equal(t, op.body != nil || op.upload, got.RequestBody != nil, op.id)
 		var names, want []string
 		idempotent := false
@@ -62,20 +62,20 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 			case "MaxCreditsQuery":
 				names = append(names, "max_credits")
 			default:
-				if p.In == "path" {
+				if p.In == "path" || p.In == "header" {
 					continue
 				}
 				names = append(names, p.Name)
 			}
 		}
-		require.Equal(t, op.method == http.MethodPost, idempotent, op.id)
+		require.Equal(t, op.method == http.MethodPost && !op.tools, idempotent, op.id)
 		for _, p := range op.parameters {
 			want = append(want, p.name)
 		}
 		require.Equal(t, want, names, op.id)
 		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400,
 			"422": op.invalid == 422 || idempotent,
-			"409": idempotent, "429": op.scope != "", "401": op.scope != "", "403": op.scope != "",
+			"409": idempotent, "429": !op.isPublic(), "401": !op.isPublic(), "403": !op.isPublic(),
 			"415": op.body != nil || op.upload}
 		for status, there := range statuses {
 			require.Equal(t, there, got.Responses[status] != nil, "%s %s", op.id, status)

@@ -61,7 +61,7 @@ func (s *Server) receiveUpload(w http.ResponseWriter, r *http.Request, op *opera
 		err = s.checkKey(r, op)
 	}
 	if err == nil && !s.cfg.Uncounted {
-		err = s.authorize(w, r, op, x)
+		err = s.authorize(w, r, op, x, nil)
 	}
 	if err == nil {
 		_, err = op.check(r, nil)

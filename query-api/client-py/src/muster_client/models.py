@@ -12,6 +12,58 @@ class Error(TypedDict):
     """The problem and how to fix it."""
 
 
+BulkOperation: TypeAlias = Literal["person_enrich", "company_enrich", "discover"]
+"""An operation of a job."""
+
+
+class BulkAccepted(TypedDict):
+    job_id: str
+    """For `GET /v1/bulk/{job_id}`."""
+    rows: int
+    """Rows of the upload."""
+
+
+class BulkJob(TypedDict):
+    job_id: str
+    operation: BulkOperation
+    status: Literal["queued", "running", "done", "failed"]
+    """`queued` until the first rows are answered. A `failed` job has answers to some of its rows."""
+    rows: int
+    """Rows of the upload."""
+    done: int
+    """Answered rows."""
+    credits: int
+    """Price of the answered rows."""
+    created_at: str
+    expires_at: str
+    """The job and its answers are deleted then."""
+    detail: NotRequired[str]
+    """Why the job has failed."""
+
+
+class JSONRPCRequest(TypedDict):
+    """A JSON-RPC 2.0 request, or a notification, which has no `id`."""
+
+    jsonrpc: Literal["2.0"]
+    id: NotRequired[Union[str, int]]
+    method: NotRequired[str]
+    params: NotRequired[dict[str, Any]]
+
+
+class Error1(TypedDict):
+    code: int
+    message: str
+
+
+class JSONRPCResponse(TypedDict):
+    """A JSON-RPC 2.0 response."""
+
+    jsonrpc: Literal["2.0"]
+    id: NotRequired[Optional[Union[str, int]]]
+    result: NotRequired[dict[str, Any]]
+    error: NotRequired[Error1]
+
+
 class UsageEvent(TypedDict):
     request_id: str
     at: str
@@ -171,6 +223,8 @@ class PersonDiscoverRequest(TypedDict):
     """Profile URL of any supported platform."""
     max_age_days: NotRequired[Optional[int]]
     """Maximum age of a stored result; 0 ignores stored results."""
+    min_confidence: NotRequired[Optional[float]]
+    """Minimum confidence of the returned profiles. Less certain ones are not charged."""
     max_credits: NotRequired[Optional[int]]
     """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
     dry_run: NotRequired[Optional[bool]]
@@ -181,7 +235,11 @@ class Evidence(TypedDict):
     """A piece of evidence for or against a match."""
 
     kind: str
-    """What was compared: link, name, username, employer and so on."""
+    """
+    What was compared: `link`, `name`, `username`, `employer` and so on. `rarity` is how few people have this name,
+    `prior` the probability that the person has a stored profile, `reverse` the search back to the input.
+
+    """
     finding: str
     """The result of the comparison."""
     weight: float
@@ -333,11 +391,12 @@ class SearchRequest(TypedDict):
 
 
 class SearchStatement(TypedDict):
-    step: Literal["elements", "postings", "phrase", "lengths", "values", "fields"]
+    step: Literal["elements", "postings", "phrase", "lengths", "values", "fields", "opensearch"]
     """
     `elements` loads the positions of nested elements, `postings` posting lists, `phrase` the tokens of a phrase
     with `slop`, `lengths` text lengths, `values` the columns of numbers, dates and sort keys, and `fields` the
-    field statistics. What is loaded already is listed as well.
+    field statistics. What is loaded already is listed as well. `opensearch` is the request to a search cluster,
+    if the service has one.
 
     The expansion of fuzzy words, prefixes and patterns is not listed.
 
