@@ -8,8 +8,6 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
-	ch "muster/platform/clickhouse"
 )
 
 // BulkTable has the bulk jobs of query-api, its only writer. Rows are immutable: a later state of a job or chunk is
@@ -79,7 +77,7 @@ func readBulk(ctx context.Context, conn driver.Conn, jobID, kind, query string) 
 		"hash": strconv.FormatUint(bulkJobHash(jobID), 10), "job": jobID, "kind": kind,
 	}), clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
 	var out []BulkRow
-	err := ch.ReadRows(ctx, conn, query+" ORDER BY number, version DESC LIMIT 1 BY number",
+	err := readRows(ctx, conn, query+" ORDER BY number, version DESC LIMIT 1 BY number",
 		func(rows driver.Rows) error {
 			r := BulkRow{JobID: jobID, Kind: kind}
 			var sealed string

@@ -7,9 +7,9 @@ import email.utils
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Optional, TypeVar, cast
+from typing import Any, Generic, Optional, TypeVar, Union, cast
 from urllib.parse import quote
 
 import httpx
@@ -24,6 +24,9 @@ DEFAULT_TIMEOUT = httpx.Timeout(150, connect=10)
 
 FIRST_PAUSE = 0.25
 """Wait after the first broken connection, in seconds. It doubles with each retry."""
+
+MAX_BULK_PAUSE = 5.0
+"""Longest pause between two looks at a bulk job, in seconds."""
 
 T = TypeVar("T")
 
@@ -128,11 +131,12 @@ class Call:
     params: Mapping[str, str] = field(default_factory=dict[str, str])
     content: Optional[bytes] = None
     idempotency_key: str = ""
+    content_type: str = "application/json"
 
     @property
     def headers(self) -> dict[str, str]:
         """Headers of the call itself."""
-        headers = {"Content-Type": "application/json"} if self.content is not None else {}
+        headers = {"Content-Type": self.content_type} if self.content is not None else {}
         if self.idempotency_key:
             headers["Idempotency-Key"] = self.idempotency_key
         return headers
@@ -145,24 +149,51 @@ class Call:
 
 def get(path: str, params: Optional[Mapping[str, object]] = None) -> Call:
     """Returns a GET request, without the parameters that are None, False or empty."""
+    return Call("GET", path, texts_of(params or {}))
+
+
+def texts_of(params: Mapping[str, object]) -> dict[str, str]:
+    """Returns the texts of parameters, without those that are None, False or empty."""
     texts: dict[str, str] = {}
-    for name, value in (params or {}).items():
+    for name, value in params.items():
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, cast("Sequence[object]", value)))
         if value is not None and value is not False and value != "":
             texts[name] = "true" if value is True else str(value)
-    return Call("GET", path, texts)
+    return texts
 
 
-def get_by_id(path: str, request_id: str) -> Call:
-    """Returns a GET request for what a path has of a call."""
-    return get(path + quote(request_id, safe=""))
+def get_by_id(path: str, identifier: str, suffix: str = "") -> Call:
+    """Returns a GET request for what a path has of a call or a job."""
+    return get(path + quote(identifier, safe="") + suffix)
+
+
+def encode(value: Mapping[str, object]) -> bytes:
+    """Returns an object as JSON in one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
 def post(path: str, body: Mapping[str, object], idempotency_key: Optional[str]) -> Call:
     """Returns a POST request with an Idempotency-Key, a random one if it is None."""
-    content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
-    return Call("POST", path, {}, content, str(uuid.uuid4()) if idempotency_key is None else idempotency_key)
+    return Call("POST", path, {}, encode(body), new_key(idempotency_key))
+
+
+def post_rows(
+    path: str,
+    params: Mapping[str, object],
+    rows: Union[bytes, Iterable[Mapping[str, object]]],
+    csv: bool,
+    idempotency_key: Optional[str],
+) -> Call:
+    """Returns a POST request of rows, which are CSV, or NDJSON in bytes or as objects."""
+    content = rows if isinstance(rows, bytes) else b"".join(encode(row) + b"\n" for row in rows)
+    kind = "text/csv" if csv else "application/x-ndjson"
+    return Call("POST", path, texts_of(params), content, new_key(idempotency_key), kind)
+
+
+def new_key(idempotency_key: Optional[str]) -> str:
+    """Returns the key of a call, a random one if it is None."""
+    return str(uuid.uuid4()) if idempotency_key is None else idempotency_key
 
 
 def parse_base_url(base_url: str) -> str:
@@ -271,3 +302,17 @@ def new_context_response(response: Response[Any], request_id: str) -> Response[C
     if response.metadata.status == 202:
         return Response(response.metadata, None, ContextResult(None, request_id or response.value["request_id"]))
     return Response(response.metadata, None, ContextResult(response.value, request_id or response.metadata.request_id))
+
+
+def new_rows(response: Response[str]) -> Iterator[dict[str, Any]]:
+    """Returns the results of a bulk job that are NDJSON."""
+    if response.metadata.headers.get("Content-Type", "").startswith("text/csv"):
+        raise ValueError("the results are CSV, because the job has fields: call get_bulk_results")
+    return (json.loads(line) for line in response.value.split("\n") if line)
+
+
+def new_results(metadata: Metadata, body: bytes) -> Response[str]:
+    """Returns the response with the results of a bulk job."""
+    if metadata.status == 202:
+        raise ValueError("the bulk job is not done: call wait_bulk")
+    return Response(metadata, None, body.decode())

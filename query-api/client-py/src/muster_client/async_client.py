@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
 
 import httpx
 from typing_extensions import Self, Unpack
@@ -12,6 +12,9 @@ from typing_extensions import Self, Unpack
 from . import _http
 from ._http import ApiError, Call, ContextResult, Metadata, Response
 from .models import (
+    BulkAccepted,
+    BulkJob,
+    BulkOperation,
     CodehostAddon,
     CodehostMustHave,
     CodehostPerson,
@@ -225,6 +228,56 @@ class AsyncClient:
         They are in the order of the identifiers, with empty ones for those without a match.
         """
         return await self._post("/v1/webset/codehost/person", people, idempotency_key)
+
+    async def submit_bulk(
+        self,
+        operation: BulkOperation,
+        rows: Union[bytes, Iterable[Mapping[str, object]]],
+        *,
+        csv: bool = False,
+        fields: Sequence[str] = (),
+        webhook_url: Optional[str] = None,
+        max_credits: Optional[int] = None,
+        dry_run: bool = False,
+        idempotency_key: Optional[str] = None,
+    ) -> Response[BulkAccepted]:
+        """
+        Submits a job of up to 100,000 rows and 64 MiB (POST /v1/bulk).
+
+        rows are objects, bytes of NDJSON, or bytes of CSV with a header if csv is set. With fields the results are
+        CSV with these columns. wait_bulk waits for the job.
+        """
+        params = {
+            "operation": operation,
+            "fields": fields,
+            "webhook_url": webhook_url,
+            "max_credits": max_credits,
+            "dry_run": dry_run,
+        }
+        return await self._call(_http.post_rows("/v1/bulk", params, rows, csv, idempotency_key), dry_run)
+
+    async def get_bulk(self, job_id: str) -> Response[BulkJob]:
+        """Returns the status of a job (GET /v1/bulk/{job_id})."""
+        return await self._call(_http.get_by_id("/v1/bulk/", job_id), False)
+
+    async def wait_bulk(self, job_id: str) -> Response[BulkJob]:
+        """Waits until a job is done or has failed, and returns it."""
+        pause = _http.FIRST_PAUSE
+        while True:
+            job = await self.get_bulk(job_id)
+            if job.value["status"] in ("done", "failed"):
+                return job
+            await asyncio.sleep(pause)
+            pause = min(_http.MAX_BULK_PAUSE, 2 * pause)
+
+    async def get_bulk_results(self, job_id: str) -> Response[str]:
+        """Returns the results of a finished job, NDJSON, or CSV with fields (GET /v1/bulk/{job_id}/results)."""
+        return _http.new_results(*await self._send(_http.get_by_id("/v1/bulk/", job_id, "/results")))
+
+    async def bulk_results(self, job_id: str) -> AsyncIterator[dict[str, Any]]:
+        """Iterates over the results of a finished job without fields, in the order of its rows."""
+        for row in _http.new_rows(await self.get_bulk_results(job_id)):
+            yield row
 
     async def get_usage(self) -> Response[Usage]:
         """Returns the requests and credits used in this month (GET /v1/usage)."""
