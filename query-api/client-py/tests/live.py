@@ -77,6 +77,19 @@ def test_people_and_companies_are_enriched(api: Any) -> None:
     assert company.value["company"]["profile"]["name"]
 
 
+def test_bulk_job_answers_its_rows(api: Any) -> None:
+    rows = [{"reference": "a", "codehost": USERNAME}, {"reference": "b"}]
+    job = api("wait_bulk", api("submit_bulk", "person_enrich", rows).value["job_id"])
+    assert job.value["status"] == "done"
+    assert job.value["done"] == 2
+    results = api("bulk_results", job.value["job_id"])
+    assert results[0]["websets_matched"] == ["codehost"]
+    assert results[1]["reference"] == "b"
+    assert results[1]["detail"]
+    assert api("get_bulk", job.value["job_id"]).value == job.value
+    assert '"reference":"a"' in api("get_bulk_results", job.value["job_id"]).value
+
+
 def test_search_is_paged_explained_and_made_a_table(api: Any) -> None:
     query = {"match": {"profile.headline": "engineer"}}
     total = api("search_people", query=query, size=0).value["total"]

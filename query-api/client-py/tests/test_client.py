@@ -30,7 +30,7 @@ def test_clients_have_one_method_per_operation() -> None:
     operations -= {"get_docs", "call_mcp"}  # pages, and a protocol of its own
     for kind in (Client, AsyncClient):
         methods = {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
-        assert methods - {"close", "aclose", "people", "search_pages"} == operations
+        assert methods - {"close", "aclose", "people", "search_pages", "wait_bulk", "bulk_results"} == operations
 
 
 def test_clients_have_the_same_signatures() -> None:
@@ -282,3 +282,39 @@ def test_retry_waits() -> None:
         began = time.monotonic()
         api.get_usage()
         assert time.monotonic() - began >= 1
+
+
+def test_bulk_rows_are_sent_as_ndjson_or_csv(call: Caller) -> None:
+    accepted = Answer('{"job_id": "j", "rows": 2}', 202)
+    with serve(lambda _: accepted) as service:
+        rows = [{"reference": "a", "email": "ü@example.org"}, {"codehost": "octavia"}]
+        job = call(service.url, "submit_bulk", "person_enrich", rows, max_credits=2)
+        assert job.value == {"job_id": "j", "rows": 2}
+        call(service.url, "submit_bulk", "discover", b"codehost\noctavia\n", csv=True, fields=["network.username", "x"])
+    objects, table = service.requests
+    assert objects.path == "/v1/bulk?operation=person_enrich&max_credits=2"
+    assert objects.headers["Content-Type"] == "application/x-ndjson"
+    assert [json.loads(line) for line in objects.body.splitlines()] == rows
+    assert objects.headers["Idempotency-Key"]
+    assert table.path == "/v1/bulk?operation=discover&fields=network.username%2Cx"
+    assert table.headers["Content-Type"] == "text/csv"
+    assert table.body == "codehost\noctavia\n"
+
+
+def test_bulk_job_is_awaited_and_its_results_are_read(call: Caller) -> None:
+    states = ["queued", "running", "done"]
+    with serve(lambda i: Answer(json.dumps({"job_id": "j/1", "status": states[i]}))) as service:
+        assert call(service.url, "wait_bulk", "j/1").value["status"] == "done"
+    assert [request.path for request in service.requests] == ["/v1/bulk/j%2F1"] * 3
+    assert call.waits == [0.25, 0.5]
+
+    rows = '{"reference":"a","person":{"name":"a\u2028b"}}\n{"reference":"2","detail":"x"}\n'
+    with serve(lambda _: Answer(rows, 200, {"Content-Type": "application/x-ndjson"})) as service:
+        assert call(service.url, "get_bulk_results", "j").value == rows
+        assert [row["reference"] for row in call(service.url, "bulk_results", "j")] == ["a", "2"]
+    with serve(lambda _: Answer("reference\na\n", 200, {"Content-Type": "text/csv; charset=utf-8"})) as service:
+        with pytest.raises(ValueError, match="CSV"):
+            call(service.url, "bulk_results", "j")
+    with serve(lambda _: Answer("", 202)) as service:
+        with pytest.raises(ValueError, match="wait_bulk"):
+            call(service.url, "get_bulk_results", "j")

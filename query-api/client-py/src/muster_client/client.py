@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
 
 import httpx
 from typing_extensions import Self, Unpack
@@ -13,6 +13,9 @@ from typing_extensions import Self, Unpack
 from . import _http
 from ._http import ApiError, Call, ContextResult, Metadata, Response
 from .models import (
+    BulkAccepted,
+    BulkJob,
+    BulkOperation,
     CodehostAddon,
     CodehostMustHave,
     CodehostPerson,
@@ -226,6 +229,56 @@ class Client:
         They are in the order of the identifiers, with empty ones for those without a match.
         """
         return self._post("/v1/webset/codehost/person", people, idempotency_key)
+
+    def submit_bulk(
+        self,
+        operation: BulkOperation,
+        rows: Union[bytes, Iterable[Mapping[str, object]]],
+        *,
+        csv: bool = False,
+        fields: Sequence[str] = (),
+        webhook_url: Optional[str] = None,
+        max_credits: Optional[int] = None,
+        dry_run: bool = False,
+        idempotency_key: Optional[str] = None,
+    ) -> Response[BulkAccepted]:
+        """
+        Submits a job of up to 100,000 rows and 64 MiB (POST /v1/bulk).
+
+        rows are objects, bytes of NDJSON, or bytes of CSV with a header if csv is set. With fields the results are
+        CSV with these columns. wait_bulk waits for the job.
+        """
+        params = {
+            "operation": operation,
+            "fields": fields,
+            "webhook_url": webhook_url,
+            "max_credits": max_credits,
+            "dry_run": dry_run,
+        }
+        return self._call(_http.post_rows("/v1/bulk", params, rows, csv, idempotency_key), dry_run)
+
+    def get_bulk(self, job_id: str) -> Response[BulkJob]:
+        """Returns the status of a job (GET /v1/bulk/{job_id})."""
+        return self._call(_http.get_by_id("/v1/bulk/", job_id), False)
+
+    def wait_bulk(self, job_id: str) -> Response[BulkJob]:
+        """Waits until a job is done or has failed, and returns it."""
+        pause = _http.FIRST_PAUSE
+        while True:
+            job = self.get_bulk(job_id)
+            if job.value["status"] in ("done", "failed"):
+                return job
+            time.sleep(pause)
+            pause = min(_http.MAX_BULK_PAUSE, 2 * pause)
+
+    def get_bulk_results(self, job_id: str) -> Response[str]:
+        """Returns the results of a finished job, NDJSON, or CSV with fields (GET /v1/bulk/{job_id}/results)."""
+        return _http.new_results(*self._send(_http.get_by_id("/v1/bulk/", job_id, "/results")))
+
+    def bulk_results(self, job_id: str) -> Iterator[dict[str, Any]]:
+        """Iterates over the results of a finished job without fields, in the order of its rows."""
+        for row in _http.new_rows(self.get_bulk_results(job_id)):
+            yield row
 
     def get_usage(self) -> Response[Usage]:
         """Returns the requests and credits used in this month (GET /v1/usage)."""
