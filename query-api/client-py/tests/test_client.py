@@ -312,8 +312,8 @@ def test_bulk_job_is_awaited_and_its_results_are_read(call: Caller) -> None:
     with serve(lambda _: Answer(rows, 200, {"Content-Type": "application/x-ndjson"})) as service:
         assert call(service.url, "get_bulk_results", "j").value == rows
         assert [row["reference"] for row in call(service.url, "bulk_results", "j")] == ["a", "2"]
-    with serve(lambda _: Answer("reference\na\n", 200, {"Content-Type": "text/csv; charset=utf-8"})) as service:
-        with pytest.raises(ValueError, match="CSV"):
-            call(service.url, "bulk_results", "j")
+    table = Answer("reference\na\n", 200, {"Content-Type": "text/csv; charset=utf-8"})
+    with serve(lambda _: table) as service, pytest.raises(ValueError, match="CSV"):
+        call(service.url, "bulk_results", "j")
     with serve(lambda _: Answer("", 202)) as service, pytest.raises(ValueError, match="wait_bulk"):
         call(service.url, "get_bulk_results", "j")

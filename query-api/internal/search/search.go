@@ -60,6 +60,7 @@ type Config struct {
 	IndexBytes int
 }
 
+// WithDefaults returns c with zero fields set to their defaults.
 func (c Config) WithDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = 3 * time.Second

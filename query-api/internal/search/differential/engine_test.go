@@ -18,13 +18,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"muster/platform/opensearch"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/searchtest"
-	"muster/schemas/searchindex"
 )
 
 const (
@@ -56,15 +54,6 @@ func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg s
 	tracer trace.Tracer) *engine {
 	t.Helper()
 	return newEngineOf(t, cfg, search.Deps{Conn: conn, Tracer: tracer, Now: now})
-}
-
-// newRemoteEngine returns an engine that searches in OpenSearch.
-func newRemoteEngine(t *testing.T, conn driver.Conn, client *opensearch.Client) *engine {
-	t.Helper()
-	return newEngineOf(t, search.Config{Timeout: waitTimeout}, search.Deps{
-		Conn: conn, Tracer: noop.NewTracerProvider().Tracer(""), Now: time.Now, OpenSearch: client,
-		DocumentKey: make([]byte, searchindex.KeySize),
-	})
 }
 
 // newEngineOf completes the dependencies.

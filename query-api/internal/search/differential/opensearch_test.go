@@ -15,7 +15,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace/noop"
 
+	"muster/platform/opensearch"
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
@@ -148,4 +150,13 @@ func equalsOpenSearch(t *testing.T, muster *engine, conn driver.Conn) {
 			require.Empty(t, coverage.Missing(supported()))
 		}
 	}
+}
+
+// newRemoteEngine returns an engine that searches in OpenSearch.
+func newRemoteEngine(t *testing.T, conn driver.Conn, client *opensearch.Client) *engine {
+	t.Helper()
+	return newEngineOf(t, search.Config{Timeout: waitTimeout}, search.Deps{
+		Conn: conn, Tracer: noop.NewTracerProvider().Tracer(""), Now: time.Now, OpenSearch: client,
+		DocumentKey: make([]byte, searchindex.KeySize),
+	})
 }
