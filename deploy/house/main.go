@@ -22,10 +22,14 @@ import (
 const (
 	maxWordsInGo, maxWordsInMarkdown = 40, 25
 	maxColumns, maxLongLines         = 120, 300
-	maxHandWritten                   = 130_000
+	maxHandWritten                   = 130_000 + maxLinesSince
 	maxErasureFolders                = 8
 	minPackageLines, maxFileLines    = 100, 700
 )
+
+// maxLinesSince is the budget of the features that were added after the bar of 130,000 lines was met (129,705 lines):
+// OpenSearch 4,000, discovery on real names 3,000, bulk jobs 2,700, items, fields and companies 1,700, MCP 1,200.
+const maxLinesSince = 12_600
 
 func main() {
 	dir := flag.String("dir", ".", "root of the repository")

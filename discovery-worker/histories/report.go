@@ -52,7 +52,7 @@ type ClassReport struct {
 // Bin is a bin of the reliability table.
 type Bin struct{ From, To, Confidence, Right, Weight float64 }
 
-// Report are the results of an evaluation. It names nobody.
+// Report are the results of an evaluation. It contains no names.
 type Report struct {
 	Classes []ClassReport
 	// Precision, SurePrecision and Recall are those of unlinked accounts, weighted by the sizes of

@@ -244,7 +244,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 		}
 	}
 	cost := op.costs(r)
-	x.call = s.begin(x, op, cost, who)
+	x.call = s.begin(x, op, cost)
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())
 	if !who.Organization.Active {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"muster/query-api/internal/account"
 	"muster/query-api/internal/mcptools"
 	"muster/query-api/internal/metering"
 )
@@ -191,7 +190,7 @@ func (w *mcpWriter) setRates() {
 		maps.Copy(w.Header(), rates)
 		return
 	}
-	call := w.server.begin(x, x.operation, *x.operation, x.principal)
+	call := w.server.begin(x, x.operation, *x.operation)
 	rateHeaders(w.Header(), call.Rate(w.mcp.request), w.server.now())
 }
 
@@ -248,10 +247,10 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// begin starts the metering of a call.
-func (s *Server) begin(x *exchange, op *operation, cost operation, who account.Principal) *metering.Call {
+// begin starts the metering of a call, which costs what another operation does.
+func (s *Server) begin(x *exchange, op *operation, cost operation) *metering.Call {
 	return s.meter.Begin(metering.Request{
-		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: cost.price,
+		ID: x.id, Method: op.method, Endpoint: op.path, Principal: x.principal, Price: cost.price,
 		Counted: cost.counted, Sized: op.sized, None: op.none, Quota: op.quota,
 	})
 }

@@ -449,7 +449,7 @@ func TestIndex_PrefetchesLengthsOfLargeParts(t *testing.T) {
 		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
 			if step == "lengths" {
 				if !postings.IsBackground(ctx) {
-					return errors.New("somebody waits")
+					return errors.New("a search is waiting")
 				}
 				lengths.Add(1)
 			}
@@ -458,7 +458,7 @@ func TestIndex_PrefetchesLengthsOfLargeParts(t *testing.T) {
 	)
 	x.WarmUp(postings.Prefetch{Node: headline("a"), Then: func(ctx context.Context, s *postings.Snapshot) error {
 		if !postings.IsBackground(ctx) || s == nil {
-			return errors.New("somebody waits")
+			return errors.New("a search is waiting")
 		}
 		counted.Add(1)
 		return nil
