@@ -71,6 +71,10 @@ func examplesFind(t *testing.T, p *platform) {
 			} else {
 				require.NoError(t, json.Unmarshal(got.body, &body))
 			}
+			if results, ok := body["results"].([]any); ok && strings.HasSuffix(path, "enrich") { // as for lists
+				require.NotEmpty(t, results)
+				body = results[0].(map[string]any)
+			}
 			check(t, path+" "+name+": "+string(got.body), body)
 			sent++
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -250,8 +251,8 @@ func scoreName(name, location string, rows []*readmodel.CompanyRow) ([]scoredCom
 		}
 		var headquarters place.Place
 		if h := k.Headquarters; location != "" {
-			full := gazetteer().Complete(place.Fields{City: h.City, State: h.Region, Country: h.Country})
-			headquarters = place.Place{City: full.City, State: full.State, CountryCode: full.CountryCode}
+			// As text, like the location: a region may be a code, which does not contradict its name.
+			headquarters = gazetteer().Find(strings.Join([]string{h.City, h.Region, h.Country}, ", "))
 		}
 		score := company.NameScore(name, at, k.Profile.Name, headquarters, location != "")
 		if score > 0 {
