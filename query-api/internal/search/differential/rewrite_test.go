@@ -37,5 +37,5 @@ func TestSearch_RejectsOrCutsTooManyTerms(t *testing.T) {
 	_, err := muster.Search(t.Context(),
 		[]byte(`{"query":{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 300)+`b"}}}`))
 	require.ErrorAs(t, err, &tooExpensive)
-	require.ErrorContains(t, err, "words in their fields: name fewer fields", "more than a statement can read")
+	require.ErrorContains(t, err, "pairs of a word and a field", "more than a statement can read")
 }
