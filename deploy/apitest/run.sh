@@ -31,5 +31,6 @@ for file in schemas/sampledata/examples/*.ndjson; do
 done
 bin/muster status --wait --data-dir "$work/data" >"$work/status" 2>&1 || { cat "$work/status" >&2; exit 1; }
 field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/data/standalone.json" "$1"; }
+export SCHEMATHESIS_HOOKS="$here/hooks.py"
 "$work/venv/bin/schemathesis" --config-file "$here/schemathesis.toml" run "$(field base_url)/v1/openapi.json" \
 	-H "Authorization: Bearer $(field api_key)" --max-examples "${EXAMPLES:-10}" --phases examples,coverage,fuzzing --seed "${SEED:-1}"

@@ -396,6 +396,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Call the API as tools (MCP)
+         * @description The streamable HTTP transport of the Model Context Protocol, without sessions and without streams: every POST has
+         *     one JSON-RPC message, and every response is JSON. `GET /mcp` and `DELETE /mcp` are 405.
+         *
+         *     Tools are the operations of this description that have `x-mcp-tool`, with the operationId in snake case as
+         *     name. A call of a tool is checked, limited and charged as a call of its endpoint; errors of the endpoint are
+         *     results with `isError`. Other messages need a key with any scope, are free, and count towards the rate limit.
+         *
+         *     Requests of web pages are rejected unless the server allows their origin. An `Idempotency-Key` is passed to
+         *     the endpoint of the tool; other messages ignore it.
+         */
+        post: operations["callMCP"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/docs": {
         parameters: {
             query?: never;
@@ -462,6 +490,32 @@ export interface components {
             expires_at: string;
             /** @description Why the job has failed. */
             detail?: string;
+        };
+        /** @description A JSON-RPC 2.0 request, or a notification, which has no `id`. */
+        JSONRPCRequest: {
+            /** @enum {string} */
+            jsonrpc: "2.0";
+            id?: string | number;
+            method?: string;
+            /** @description Arguments of the method */
+            params?: unknown;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A JSON-RPC 2.0 response. */
+        JSONRPCResponse: {
+            /** @enum {string} */
+            jsonrpc: "2.0";
+            id?: string | number | null;
+            result?: {
+                [key: string]: unknown;
+            };
+            error?: {
+                code: number;
+                message: string;
+            } & {
+                [key: string]: unknown;
+            };
         };
         Usage: {
             organization_id: string;
@@ -1839,7 +1893,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "unknown parameter \"adons\": did you mean \"addons\"? Known are network, addons, must_have, max_credits, dry_run"
+                 *       "detail": "unknown parameter \"adons\": did you mean \"addons\"? Known are network, addons, must_have, fields, max_credits, dry_run"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -1859,7 +1913,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "unknown field \"codehst\": did you mean \"codehost\"? Known are codehost, dry_run, email, max_credits, network_username, websets"
+                 *       "detail": "unknown field \"codehst\": did you mean \"codehost\"? Known are codehost, dry_run, email, fields, items, max_credits, network_username, websets"
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -3119,6 +3173,94 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+        };
+    };
+    callMCP: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Passed to the endpoint of the tool. */
+                "Idempotency-Key"?: string;
+                /**
+                 * @description The version of the protocol; absent in `initialize`.
+                 * @example 2025-11-25
+                 */
+                "Mcp-Protocol-Version"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JSONRPCRequest"];
+            };
+        };
+        responses: {
+            /** @description The result of a request, or its JSON-RPC error. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JSONRPCResponse"];
+                };
+            };
+            /** @description A notification was accepted. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not a message of the protocol. */
+            400: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"] | components["schemas"]["JSONRPCResponse"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            /** @description With version 2026-07-28 of the protocol, the error of an unknown method. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JSONRPCResponse"];
+                };
+            };
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
         };
     };
     getDocs: {

@@ -47,7 +47,8 @@ class JSONRPCRequest(TypedDict):
     jsonrpc: Literal["2.0"]
     id: NotRequired[Union[str, int]]
     method: NotRequired[str]
-    params: NotRequired[dict[str, Any]]
+    params: NotRequired[Any]
+    """Arguments of the method"""
 
 
 class Error1(TypedDict):
