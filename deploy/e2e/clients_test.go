@@ -78,6 +78,7 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	api, err := client.New(p.BaseURL, p.APIKey, client.Options{HTTPClient: &http.Client{Transport: roundTripper(
 		func(r *http.Request) (*http.Response, error) {
 			path := regexp.MustCompile(`^/v1/(context|usage)/.*`).ReplaceAllString(r.URL.Path, "/v1/$1/{request_id}")
+			path = regexp.MustCompile(`^/v1/bulk/[^/]+`).ReplaceAllString(path, "/v1/bulk/{job_id}")
 			called[strings.ToLower(r.Method)+" "+path] = true
 			return http.DefaultTransport.RoundTrip(r)
 		})}})
@@ -114,6 +115,23 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	requirePaid(t, items.Metadata, err)
 	require.Equal(t, enriched.Value.Person.Codehost.UserID, items.Value.Results[0].Person.Codehost.UserID)
 	require.NotEmpty(t, items.Value.Results[1].Detail)
+
+	rows, err := client.BulkRows(client.PersonEnrichItem{Reference: "a", Codehost: username},
+		client.PersonEnrichItem{Reference: "b"})
+	require.NoError(t, err)
+	job, err := api.SubmitBulk(ctx, rows, client.BulkOptions{Operation: client.BulkOperationPersonEnrich})
+	require.NoError(t, err)
+	done, err := api.WaitBulk(ctx, job.Value.JobID, nil)
+	require.NoError(t, err)
+	require.Equal(t, client.BulkJobStatusDone, done.Value.Status)
+	var results []client.BulkResult
+	for result, err := range api.BulkResults(ctx, job.Value.JobID) {
+		require.NoError(t, err)
+		results = append(results, result)
+	}
+	require.Len(t, results, 2)
+	require.Equal(t, enriched.Value.Person.Codehost.UserID, results[0].Person.Codehost.UserID)
+	require.NotEmpty(t, results[1].Detail)
 
 	company := ""
 	search := client.SearchRequest{
@@ -224,7 +242,7 @@ func TestClients_PythonCallsEveryOperation(t *testing.T) {
 	run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+p.APIKey, pythonPath)
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Regexp(t, `\b10 passed\b`, string(out))
+	require.Regexp(t, `\b12 passed\b`, string(out))
 }
 
 // roundTripper is a function as an [http.RoundTripper].

@@ -497,8 +497,9 @@ export interface components {
             jsonrpc: "2.0";
             id?: string | number;
             method?: string;
-            /** @description Arguments of the method */
-            params?: unknown;
+            params?: {
+                [key: string]: unknown;
+            };
         } & {
             [key: string]: unknown;
         };

@@ -47,8 +47,7 @@ class JSONRPCRequest(TypedDict):
     jsonrpc: Literal["2.0"]
     id: NotRequired[Union[str, int]]
     method: NotRequired[str]
-    params: NotRequired[Any]
-    """Arguments of the method"""
+    params: NotRequired[dict[str, Any]]
 
 
 class Error1(TypedDict):
