@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -118,6 +119,20 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 5)
+
+	// Patterns of tests to run match some.
+	pattern := regexp.MustCompile(`\bTest[A-Z]\w+`)
+	for _, path := range []string{"Makefile", ".ci/run"} {
+		text, err := os.ReadFile(filepath.Join(repository, path))
+		require.NoError(t, err)
+		for _, name := range pattern.FindAllString(string(text), -1) {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(declared)), func(test string) bool {
+				return strings.HasPrefix(test, name)
+			}) {
+				t.Errorf("%s runs %s, which does not exist", path, name)
+			}
+		}
+	}
 }
 
 // commands returns the muster command lines of a page, in shell blocks and inline code.
