@@ -96,12 +96,12 @@ func TestBulk_FinishedJobIsDeliveredOnce(t *testing.T) {
 func TestBulk_DiscoversRows(t *testing.T) {
 	f := start(t, nil)
 	startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
-		if task.Input.Username == "nobody" {
+		if task.Input.Username == "missing" {
 			return &event.Discovery{Socials: []event.Social{{Account: task.Input, Confidence: 1}}}
 		}
 		return found(task)
 	})
-	body := "{\"reference\":\"a\",\"codehost\":\"juno\"}\n{\"codehost\":\"nobody\"}\n" +
+	body := "{\"reference\":\"a\",\"codehost\":\"juno\"}\n{\"codehost\":\"missing\"}\n" +
 		"{\"codehost\":\"x\",\"network\":\"y\"}\n" +
 		"{\"codehost\":\"juno\",\"dry_run\":true}\n"
 	id := f.accepted(f.submit("operation=discover", ndjsonType, body, nil))

@@ -150,7 +150,7 @@ func TestBulk_CSVInAndOut(t *testing.T) {
 	query := "operation=person_enrich&fields=" + url.QueryEscape("codehost.full_name,codehost.bio,codehost.emails,"+
 		"codehost.followers,codehost.codehost.user_id,codehost.repos.name,network")
 	id := f.accepted(f.submit(query, "text/csv; charset=UTF-8", "\ufeffreference,email,websets\r\n"+
-		"+1,o@people.example,codehost;network\r\n\"quoted \"\"one\"\"\",nobody@people.example,\r\n"+
+		"+1,o@people.example,codehost;network\r\n\"quoted \"\"one\"\"\",missing@people.example,\r\n"+
 		"short\r\n,not an address,\r\n", nil))
 	f.finished(id, event.BulkDone)
 	got := f.get("/v1/bulk/" + id + "/results")
@@ -240,7 +240,7 @@ func TestBulk_ReservesAndReleasesCredits(t *testing.T) {
 	got = f.submit("operation=person_enrich", ndjsonType, strings.Repeat("{}\n", 1001), nil)
 	require.Equal(t, http.StatusTooManyRequests, got.status, got.body)
 
-	misses := strings.Repeat("{\"codehost\":\"nobody\"}\n", 149)
+	misses := strings.Repeat("{\"codehost\":\"missing\"}\n", 149)
 	id := f.accepted(f.submit("operation=person_enrich", ndjsonType, rows(1)+misses, nil))
 	f.finished(id, event.BulkDone)
 	f.spends(1)

@@ -66,7 +66,7 @@ func TestBulk_KillsLoseNoRowAndChargeNoneTwice(t *testing.T) {
 		case i%100 == 50:
 			fmt.Fprintf(&upload, "{\"reference\":\"r%d\",\"codehst\":\"user1\"}\n", i)
 		case i%10 == 0:
-			fmt.Fprintf(&upload, "{\"reference\":\"r%d\",\"codehost\":\"nobody%d\"}\n", i, i)
+			fmt.Fprintf(&upload, "{\"reference\":\"r%d\",\"codehost\":\"missing%d\"}\n", i, i)
 		default:
 			fmt.Fprintf(&upload, "{\"reference\":\"r%d\",\"email\":\"user%d@people.example\"}\n", i, i%people)
 			matches++

@@ -42,7 +42,7 @@ func mcpSteps() []mcpStep {
 		{Read: "muster://guides/search"},
 		{Call: "enrich_person", Arguments: object{"codehost": "octavia"}},
 		{Call: "enrich_person", Arguments: object{"codehost": "mallory"}},
-		{Call: "enrich_person", Arguments: object{"email": "nobody@example.org"}},
+		{Call: "enrich_person", Arguments: object{"email": "missing@example.org"}},
 		{Call: "enrich_person", Arguments: object{"codehost": 7}},
 		{Call: "enrich_company", Arguments: object{"network_slug": "acme"}},
 		{Call: "search_people", Arguments: object{

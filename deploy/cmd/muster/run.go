@@ -224,9 +224,9 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
 	}
 	statusPage := page.New(page.Source{
-		Search: env.getenv(opensearch.URLEnv) != "", Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka,
-		ClickHouse: unit.conn,
-		StateDir:   unit.stateDir, DataDir: env.dataDir, EraseWithin: env.erasureDeadline, Now: time.Now,
+		Search: env.getenv(opensearch.URLEnv) != "", Version: version(), Service: name,
+		Readiness: admin.Readiness, Gatherer: env.tel.Registry, Kafka: env.kafka, ClickHouse: unit.conn,
+		StateDir: unit.stateDir, DataDir: env.dataDir, EraseWithin: env.erasureDeadline, Now: time.Now,
 	})
 	statusPage.Add(admin)
 	if unit.flushUsage != nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ type log struct {
 	bus    bus.Config
 	client *kafka.Client
 	groups []bus.GroupTopics
+	// comparisons counts the comparisons that have begun.
+	comparisons atomic.Int64
 }
 
 func newLog(t *testing.T) *log {
@@ -67,7 +70,10 @@ func (l *log) run(logger *slog.Logger, timeout time.Duration) *watermark.Waterma
 	l.t.Helper()
 	w := watermark.New(watermark.Config{
 		Bus: l.bus, Groups: l.groups, Interval: 10 * time.Millisecond, Timeout: timeout, Logger: logger,
-		Now: time.Now,
+		Now: func() time.Time {
+			l.comparisons.Add(1)
+			return time.Now()
+		},
 	})
 	ctx, stop := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
@@ -80,6 +86,13 @@ func (l *log) run(logger *slog.Logger, timeout time.Duration) *watermark.Waterma
 		<-done
 	})
 	return w
+}
+
+// awaitComparisons waits until some more comparisons have ended.
+func (l *log) awaitComparisons(n int64) {
+	l.t.Helper()
+	end := l.comparisons.Load() + n + 1 // the last one has only begun
+	polltest.Until(l.t, 30*time.Second, func() bool { return l.comparisons.Load() >= end }, "the watermark is not updated")
 }
 
 // reaches waits until the watermark is a time, or now if at is zero.
@@ -117,7 +130,7 @@ func TestWatermark_IsTheOldestWaitingMessage(t *testing.T) {
 	// It never decreases: older timestamps come from clocks of producers.
 	before, _ := w.AsOf()
 	l.publish("records", 0, hour)
-	time.Sleep(50 * time.Millisecond) //nolint:forbidigo // a few comparisons
+	l.awaitComparisons(2)
 	after, known := w.AsOf()
 	require.True(t, known)
 	require.False(t, after.Before(before))
@@ -147,7 +160,7 @@ func TestWatermark_StaysUnknownAndLogsOnceWithoutKafka(t *testing.T) {
 	out := &lockedBuffer{}
 	w := l.run(slog.New(slog.NewTextHandler(out, nil)), 100*time.Millisecond)
 	polltest.Until(t, 30*time.Second, func() bool { return out.String() != "" }, "nothing is logged")
-	time.Sleep(500 * time.Millisecond) //nolint:forbidigo // a few comparisons
+	l.awaitComparisons(3)
 	_, known := w.AsOf()
 	require.False(t, known)
 	require.Equal(t, 1, strings.Count(out.String(), "offsets unavailable"))
