@@ -70,10 +70,7 @@ func TestCluster_AnswersAsSingleEngine(t *testing.T) {
 		cfg.QueryTimeout, cfg.RequestTimeout, cfg.SearchTimeout = waitTimeout, waitTimeout, waitTimeout
 	}
 	one := start(t, patient)
-	two := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
-		patient(cfg, deps)
-		deps.ClickHouse = conns[1]
-	})
+	two := startOn(t, conns[1], patient)
 	people := rawSink{}
 	require.NoError(t, sampledata.Generate(t.Context(), sampledata.Options{People: 60, Seed: 7}, people, nil))
 	two.conn = conns[0]
@@ -131,36 +128,6 @@ func TestCluster_AnswersAsSingleEngine(t *testing.T) {
 		}
 		require.Greater(t, found, least, "people are found at all")
 	})
-	t.Run("search", func(t *testing.T) {
-		queries := []string{
-			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`,
-			`{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
-			`{"prefix":{"profile.headline":"eng"}}`,
-			`{"match_phrase":{"experience.title":"engineer"}}`,
-			`{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
-			`{"exists":{"field":"profile.connections"}}`,
-			`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
-			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":` +
-				`{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
-		}
-		if testing.Short() {
-			queries = queries[:4]
-		}
-		for _, query := range queries {
-			same(t, "POST", "/v1/person/search", `{"query":`+query+`,"sort":["profile_id.keyword"]}`)
-		}
-	})
-	t.Run("scored search", func(t *testing.T) {
-		for _, query := range []string{
-			`{"match_all":{}}`, `{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
-			`{"multi_match":{"query":"senior data engineer"}}`,
-		} {
-			same(t, "POST", "/v1/person/search", `{"query":`+query+`}`)
-		}
-	})
-
 	require.NoError(t, readmodel.CreateViews(t.Context(), one.conn, readmodel.Layout{}))
 	var database string
 	require.NoError(t, one.conn.QueryRow(t.Context(), "SELECT currentDatabase()").Scan(&database))
@@ -210,25 +177,20 @@ func TestCluster_AnswersAsSingleEngine(t *testing.T) {
 	}
 }
 
-// A cluster is searched as a single engine is, by the local tables of one replica of each shard.
-func TestCluster_IsSearched(t *testing.T) {
-	for _, shards := range []int{1, 2} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) { clusterIsSearched(t, shards) })
-	}
-}
-
-func clusterIsSearched(t *testing.T, shards int) {
+// startClusters returns a fixture on a single engine, and one on a cluster, both without people.
+func startClusters(t *testing.T, shards int) (one, cluster *fixture) {
+	t.Helper()
 	_, conns := openCluster(t, shards)
 	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
 		cfg.QueryTimeout, cfg.RequestTimeout = waitTimeout, waitTimeout
 		cfg.SearchTimeout, cfg.SearchDeadline = waitTimeout, waitTimeout
 	}
-	one := start(t, patient)
-	cluster := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
-		patient(cfg, deps)
-		deps.ClickHouse = conns[0]
-	})
-	cluster.conn = conns[0]
+	return start(t, patient), startOn(t, conns[0], patient)
+}
+
+// sameSearches compares the people that searches of both fixtures return, before and after records are inserted.
+func sameSearches(t *testing.T, one, cluster *fixture) {
+	t.Helper()
 	ask := func(f *fixture, body string) (int, []string) {
 		got := f.search(body)
 		return int(got["total"].(float64)), ids(got)

@@ -143,8 +143,13 @@ type fixture struct {
 // start runs a service with an empty store. change, if not nil, changes its configuration.
 func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, registry: prometheus.NewRegistry(), log: &lockedBuffer{}}
-	f.conn = openStore(t, enginetest.Tables(t, migrate))
+	return startOn(t, openStore(t, enginetest.Tables(t, migrate)), change)
+}
+
+// startOn is like start, with the tables of conn.
+func startOn(t testing.TB, conn driver.Conn, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, conn: conn, registry: prometheus.NewRegistry(), log: &lockedBuffer{}}
 	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
 		switch topic.Name {

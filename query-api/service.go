@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,10 +236,11 @@ type Service struct {
 	search   *search.Searcher
 	finder   *discovery.Finder
 	contexts *contexts.CallTracker
-	mark     *watermark.Watermark
-	bulk     *bulk.Jobs
-	api      *v1.Server
-	server   *service.Server
+	// mark is the watermark of the tables, searchMark that of the search index. They are one without OpenSearch.
+	mark, searchMark *watermark.Watermark
+	bulk             *bulk.Jobs
+	api              *v1.Server
+	server           *service.Server
 
 	follower atomic.Pointer[bus.Follower]
 	answered atomic.Bool                  // ClickHouse has answered once
@@ -311,13 +313,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
-	s.mark = watermark.New(watermark.Config{
-		Bus: deps.Bus, Groups: []bus.GroupTopics{
-			{Group: readmodel.RecordsGroup, Topics: readmodel.RecordTopics()},
-			{Group: readmodel.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
-		},
-		Interval: cfg.WatermarkInterval, Logger: deps.Logger, Now: deps.Now,
-	})
+	s.openWatermarks()
 	if err := s.openBulk(); err != nil {
 		s.store.Close()
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.contexts.Close(), s.closeMeter())
@@ -330,7 +326,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,
-		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf, Bulk: s.bulk, Erased: s.isErased,
+		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf, SearchAsOf: s.searchMark.AsOf,
+		Bulk: s.bulk, Erased: s.isErased,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -348,6 +345,25 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 }
 
 // newSearcher returns the search executor.
+// openWatermarks creates the watermarks of the read models.
+func (s *Service) openWatermarks() {
+	tasks := []string{event.TopicAnswerTask}
+	cfg := watermark.Config{
+		Bus: s.deps.Bus, Groups: []bus.GroupTopics{
+			{Group: readmodel.RecordsGroup, Topics: readmodel.RecordTopics()},
+			{Group: readmodel.AnswersGroup, Topics: tasks},
+		},
+		Interval: s.cfg.WatermarkInterval, Logger: s.deps.Logger, Now: s.deps.Now,
+	}
+	s.mark = watermark.New(cfg)
+	s.searchMark = s.mark
+	if s.deps.OpenSearch != nil {
+		cfg.Groups = append(slices.Clone(cfg.Groups), bus.GroupTopics{Group: searchindex.SinkGroup, Topics: tasks})
+		cfg.Visible = searchindex.RefreshInterval
+		s.searchMark = watermark.New(cfg)
+	}
+}
+
 func (s *Service) newSearcher(tracer trace.Tracer) (*search.Searcher, error) {
 	key, err := s.deps.Secret.Key(cursor.KeyName, cursor.KeySize)
 	if err != nil {
@@ -439,6 +455,9 @@ func (s *Service) Run(ctx context.Context) error {
 	watch.Go(func() { s.store.WatchErasures(ctx) })
 	watch.Go(func() { s.purgeAnswers(ctx) })
 	watch.Go(func() { s.mark.Run(ctx) })
+	if s.searchMark != s.mark {
+		watch.Go(func() { s.searchMark.Run(ctx) })
+	}
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
 	// Jobs need the accounts, to know which organizations are active, and the erasures.

@@ -23,6 +23,14 @@ import (
 
 func newBuffered(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }
 
+// sharded are the values of two shards of ClickHouse.
+func sharded() map[string]any {
+	return merge(needed(), map[string]any{
+		"clickhouse": map[string]any{"shards": 2},
+		"openSearch": map[string]any{"enabled": true, "url": "https://u:p@search.example:9200"},
+	})
+}
+
 func external() map[string]any {
 	return merge(needed(), map[string]any{
 		"clickhouse": map[string]any{"bundled": false, "externalDSN": "https://u:p@ch.example:8443/muster"},
@@ -51,6 +59,7 @@ func certified() map[string]any {
 func variants() map[string]map[string]any {
 	return map[string]map[string]any{
 		"bundled":   needed(),
+		"sharded":   sharded(),
 		"external":  external(),
 		"certified": certified(),
 		"existing secret": {
@@ -71,6 +80,7 @@ func variants() map[string]map[string]any {
 			"corsOrigins":  []any{"https://app.example", "http://localhost:3000"},
 			"adminHosts":   []any{"metrics.example"},
 			"clickhouse":   map[string]any{"shards": 12, "replicas": 3},
+			"openSearch":   map[string]any{"enabled": true, "url": "https://u:p@search.example:9200"},
 			"image": map[string]any{"repository": "registry.example/muster", "digest": "sha256:" +
 				strings.Repeat("a", 64)},
 			"ingress": map[string]any{"enabled": true, "host": "api.example", "className": "nginx",
@@ -364,10 +374,17 @@ func TestChart_RedisMemoryIsBelowTheContainerLimit(t *testing.T) {
 	require.ErrorContains(t, err, "redis.resources.limits.memory")
 }
 
+func TestChart_SeveralShardsNeedOpenSearch(t *testing.T) {
+	values := sharded()
+	delete(values, "openSearch")
+	_, err := template(values)
+	require.ErrorContains(t, err, "clickhouse.shards: several shards need openSearch.enabled")
+}
+
 // Neither the first installation, which has no tables, nor an unavailable Keeper blocks a server.
 func TestChart_ServersWithoutTablesAreNotReady(t *testing.T) {
 	o := render(t, needed())
-	command := o.workloads[release+"-clickhouse-1"].pod.Spec.Containers[0].StartupProbe.Exec.Command
+	command := o.workloads[release+"-clickhouse-0"].pod.Spec.Containers[0].StartupProbe.Exec.Command
 	for name, c := range map[string]struct {
 		ping, tables string // output of the client
 		ready        bool

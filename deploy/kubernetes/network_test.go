@@ -51,7 +51,7 @@ func (o *objects) reaches(t *testing.T, from, to, port string) bool {
 }
 
 func TestNetworkPolicies_AllowOnlyKnownConnections(t *testing.T) {
-	o := render(t, needed())
+	o := render(t, sharded())
 	services := []string{"ingest", "projector", "query-api", "discovery-worker", "webhook-sender"}
 	for _, w := range o.workloads {
 		bound := map[networkingv1.PolicyType]bool{}

@@ -33,7 +33,7 @@ import (
 )
 
 // Group is the consumer group of the sink.
-const Group = "muster.projector.search"
+const Group = searchindex.SinkGroup
 
 // CodeRefused is the code of a rejected touch whose document OpenSearch refuses.
 const CodeRefused = "refused_by_search"

@@ -63,7 +63,7 @@ func Fingerprint() string {
 // indexSettings are the settings that do not depend on the operator.
 func indexSettings() object {
 	return object{
-		"refresh_interval": "1s", // without it, an index that is not searched for 30 s is not refreshed
+		"refresh_interval": RefreshInterval.String(), // without it, an index that is not searched for 30 s is not refreshed
 		// A late write of a consumer that left its group is rejected for as long as the deletion is remembered.
 		"gc_deletes": "1h",
 		// Erased documents are removed from segments (only_expunge_deletes), whatever their share.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+	"time"
 
 	"muster/schemas/readmodel"
 )
@@ -21,6 +22,12 @@ const (
 	FieldVersion   = "row.version"
 	FieldPartition = "row.partition"
 )
+
+// SinkGroup is the consumer group that writes the index.
+const SinkGroup = "muster.projector.search"
+
+// RefreshInterval is how long after its write a document may become searchable.
+const RefreshInterval = time.Second
 
 // GapWord is the word that [GapAnalyzer] drops, so that a phrase has a position that any word may take.
 const (

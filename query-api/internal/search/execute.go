@@ -172,19 +172,18 @@ func (s *Search) documents(
 	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, as)
 }
 
-// cluster returns the name of the cluster that the tables are on, empty for a single server, and the shard of each of
-// its replicas.
-func (s *Searcher) cluster(ctx context.Context) (name string, shards []uint32, err error) {
+// cluster returns the name of the cluster that the tables are on, empty for a single server, and its number of shards.
+func (s *Searcher) cluster(ctx context.Context) (name string, shards int, err error) {
 	s.mu.Lock()
 	layout := s.layout
 	s.mu.Unlock()
 	if layout == nil {
 		found, err := readmodel.FindLayout(ctx, s.deps.Conn)
 		if errors.Is(err, readmodel.ErrNoTables) {
-			return "", nil, &Unavailable{Reason: "search is not available: " + err.Error()}
+			return "", 0, &Unavailable{Reason: "search is not available: " + err.Error()}
 		}
 		if err != nil {
-			return "", nil, s.statementError(stepLayout, err)
+			return "", 0, s.statementError(stepLayout, err)
 		}
 		layout = &found
 		s.mu.Lock()
@@ -192,12 +191,12 @@ func (s *Searcher) cluster(ctx context.Context) (name string, shards []uint32, e
 		s.mu.Unlock()
 	}
 	if layout.Cluster == "" {
-		return "", nil, nil
+		return "", 1, nil
 	}
-	err = s.query(ctx, stepLayout, planner.ReplicasStatement(layout.Cluster), func(rows driver.Rows) error {
-		var shard uint32
-		err := rows.Scan(&shard)
-		shards = append(shards, shard)
+	err = s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error {
+		var n uint64
+		err := rows.Scan(&n)
+		shards = int(n) //nolint:gosec // a cluster has fewer
 		return err
 	})
 	return layout.Cluster, shards, err

@@ -29,6 +29,9 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		op := s.routes[mux.CurrentRoute(r)]
 		if op.data { // before anything is read
 			x.asOf, _ = s.asOf()
+			if op.searched {
+				x.asOf, _ = s.searchAsOf()
+			}
 		}
 		x.operation = op
 		receive := s.receive

@@ -28,8 +28,8 @@ type operation struct {
 	sized   string
 	none    bool
 	quota   bool
-	// data responses have X-Data-As-Of.
-	data bool
+	// data responses have X-Data-As-Of. searched data is that of the search index.
+	data, searched bool
 	// upload reports that the body is rows, which are spooled to disk; streams that the response may be of any size.
 	upload, streams bool
 	// variant, if set, returns the operation whose scope, price and monthly requests apply to a request: for bulk jobs
@@ -75,7 +75,7 @@ func operations() []operation {
 		},
 		{
 			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
-			data:    true,
+			data: true, searched: true,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 			body:  func() any { return new(api.SearchRequest) },
 			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,

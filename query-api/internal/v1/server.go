@@ -75,7 +75,8 @@ type Deps struct {
 	Erased    func(idempotency.Answer) bool
 	Platforms *identity.Platforms
 	// AsOf returns the time as of which the read models have every published record; ok is false if it is unknown.
-	AsOf func() (asOf time.Time, ok bool)
+	// SearchAsOf is that of the search index.
+	AsOf, SearchAsOf func() (asOf time.Time, ok bool)
 	// Description is the OpenAPI document as JSON.
 	Description []byte
 	Logger      *slog.Logger
@@ -99,6 +100,7 @@ type Server struct {
 	downloads   chan struct{} // slots for results
 	platforms   *identity.Platforms
 	asOf        func() (time.Time, bool)
+	searchAsOf  func() (time.Time, bool)
 	description []byte
 	fields      recordFields
 	logger      *slog.Logger
@@ -131,7 +133,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		bulk:   deps.Bulk, erased: deps.Erased,
 		uploads: make(chan struct{}, maxUploads), downloads: make(chan struct{}, maxDownloads),
 		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
-		asOf:   deps.AsOf,
+		asOf: deps.AsOf, searchAsOf: deps.SearchAsOf,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
 		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}

@@ -25,6 +25,8 @@ type Config struct {
 	Interval time.Duration
 	// Timeout bounds one comparison; default 10 s.
 	Timeout time.Duration
+	// Visible is how long after the commit of its offset an effect may become visible.
+	Visible time.Duration
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
@@ -94,6 +96,11 @@ func (w *Watermark) update(ctx context.Context) error {
 				asOf = t
 			}
 		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(w.cfg.Visible):
 	}
 	if known := w.asOf.Load(); known == nil || known.Before(asOf) {
 		w.asOf.Store(&asOf)

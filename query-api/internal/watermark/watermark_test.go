@@ -25,6 +25,8 @@ type log struct {
 	bus    bus.Config
 	client *kafka.Client
 	groups []bus.GroupTopics
+	// visible is Config.Visible.
+	visible time.Duration
 	// comparisons counts the comparisons that have begun.
 	comparisons atomic.Int64
 }
@@ -69,7 +71,7 @@ func (l *log) commit(group, topic string, partition int, offset int64) {
 func (l *log) run(logger *slog.Logger, timeout time.Duration) *watermark.Watermark {
 	l.t.Helper()
 	w := watermark.New(watermark.Config{
-		Bus: l.bus, Groups: l.groups, Interval: 10 * time.Millisecond, Timeout: timeout, Logger: logger,
+		Bus: l.bus, Groups: l.groups, Interval: 10 * time.Millisecond, Timeout: timeout, Visible: l.visible, Logger: logger,
 		Now: func() time.Time {
 			l.comparisons.Add(1)
 			return time.Now()
@@ -108,6 +110,23 @@ func reaches(t *testing.T, w *watermark.Watermark, at time.Time) {
 		}
 		return known && got.Equal(at)
 	}, "watermark is %v", func() any { return got })
+}
+
+// An effect becomes visible some time after its offset is committed: the watermark follows then.
+func TestWatermark_WaitsUntilEffectsAreVisible(t *testing.T) {
+	const visible = 200 * time.Millisecond
+	l := newLog(t)
+	l.visible = visible
+	w := l.run(slog.New(slog.DiscardHandler), 0)
+	for range 3 {
+		before, _ := w.AsOf()
+		var at time.Time
+		polltest.Until(t, 30*time.Second, func() bool {
+			at, _ = w.AsOf()
+			return at.After(before)
+		}, "watermark stays")
+		require.GreaterOrEqual(t, time.Since(at), visible)
+	}
 }
 
 func TestWatermark_IsTheOldestWaitingMessage(t *testing.T) {

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// Replica is the server that parts are read from, or a replica of a cluster.
+// Replica is the server that parts are read from, or a replica of a cluster of one shard.
 type Replica struct {
 	Cluster string // in remote_servers; empty: no cluster
-	// Number is the number of the replica among all of the cluster, from 1, ordered by shard.
-	Number uint32
+	Number  uint32 // from 1
 }
 
 // The tables of PartsStatement.
@@ -22,20 +21,20 @@ const (
 // local is the suffix of the names of the replicas' own tables.
 const local = "_local"
 
-// ReplicasStatement lists the shards of a cluster's replicas, in the order of [Replica.Number].
-func ReplicasStatement(cluster string) Statement {
+// ShardsStatement counts the shards of a cluster.
+func ShardsStatement(cluster string) Statement {
 	name := "'" + cluster + "'"
 	if macro, ok := strings.CutPrefix(cluster, "{"); ok { // as in remote_servers' own functions
 		name = "getMacro('" + strings.TrimSuffix(macro, "}") + "')"
 	}
 	return Statement{
-		SQL:       "SELECT shard_num FROM system.clusters WHERE cluster = " + name + " ORDER BY shard_num, replica_num",
+		SQL:       "SELECT uniqExact(shard_num) FROM system.clusters WHERE cluster = " + name,
 		OneThread: true,
 	}
 }
 
 // PartsStatement lists the active parts of search_people, seen_versions and network_people, on every replica of a
-// cluster. Its rows are the table, the name, a unique identity, the number of rows, and the number of the replica. Each
+// cluster of one shard. Its rows are the table, the name, a unique identity, the number of rows, and the number of the replica. Each
 // replica that responds also has a row without a table; others are left out.
 func PartsStatement(cluster string) Statement {
 	tables := []string{PeopleTable, SeenTable, DocumentsTable}

@@ -40,7 +40,7 @@ type Config struct {
 	MaxPeople int
 	// Cluster returns the name of the table's cluster, empty for a single server, and the shard of each of its replicas
 	// ([planner.Replica.Number]). Nil means a single server. [Index.Latest] returns its errors.
-	Cluster func(context.Context) (name string, shards []uint32, err error)
+	Cluster func(context.Context) (name string, shards int, err error)
 	// Loads is the maximum number of queries that read concurrently; default 2. The same number may read in the
 	// background.
 	Loads int
@@ -57,7 +57,7 @@ func (c Config) withDefaults() Config {
 		c.MaxPeople = 10_000_000
 	}
 	if c.Cluster == nil {
-		c.Cluster = func(context.Context) (string, []uint32, error) { return "", nil, nil }
+		c.Cluster = func(context.Context) (string, int, error) { return "", 1, nil }
 	}
 	if c.Loads <= 0 {
 		c.Loads = 2
@@ -343,17 +343,20 @@ type activeParts struct {
 	seen, documents []string
 }
 
-// active lists the existing parts. On a cluster it reads one replica of each shard, the same one as before while it
+// active lists the existing parts. On a cluster of one shard it reads one replica, the same one as before while it
 // responds.
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	cluster, shards, err := x.cfg.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if cluster == "" {
-		shards = []uint32{0}
+	if shards > 1 {
+		return nil, &Unavailable{
+			Reason: fmt.Sprintf("search is not available: its tables have %d shards, and the search index in memory "+
+				"serves one: its operator has to set OPENSEARCH_URL, or use one shard", shards),
+		}
 	}
-	replicas := make([]*activeParts, len(shards)) // nil: it does not respond
+	replicas := map[uint32]*activeParts{} // those that respond
 	if cluster == "" {
 		replicas[0] = &activeParts{unseen: true}
 	}
@@ -364,22 +367,20 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 		if err := rows.Scan(&table, &p.name, &p.identity, &n, &p.replica.Number); err != nil {
 			return err
 		}
-		i := int(max(p.replica.Number, 1)) - 1
-		if i >= len(replicas) {
-			return errChanged // the cluster has grown
+		a := replicas[p.replica.Number]
+		if a == nil {
+			a = &activeParts{unseen: true}
+			replicas[p.replica.Number] = a
 		}
-		if replicas[i] == nil {
-			replicas[i] = &activeParts{unseen: true}
-		}
-		replicas[i].add(table, p, n)
+		a.add(table, p, n)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	a, err := x.chosen(replicas, shards)
-	if err != nil {
-		return nil, err
+	a := x.chosen(replicas)
+	if a == nil {
+		return nil, &Unavailable{Reason: "search is not available: no replica of ClickHouse answers"}
 	}
 	if a.rows > x.maxPeople() {
 		return nil, &Unavailable{
@@ -412,37 +413,20 @@ func (a *activeParts) add(table string, p *part, rows uint64) {
 	}
 }
 
-// chosen combines the parts of one replica of each shard.
-func (x *Index) chosen(replicas []*activeParts, shards []uint32) (*activeParts, error) {
-	last := make(map[int]bool) // replicas by index
-	if s := x.Current(); s != nil {
-		for _, p := range s.parts {
-			last[int(max(p.replica.Number, 1))-1] = true
+// chosen returns the parts of the replica that was read before or, if it does not respond, of that with the most rows;
+// nil if none responds.
+func (x *Index) chosen(replicas map[uint32]*activeParts) (best *activeParts) {
+	if s := x.Current(); s != nil && len(s.parts) > 0 {
+		if a := replicas[s.parts[0].replica.Number]; a != nil {
+			return a
 		}
 	}
-	best := make(map[uint32]int) // by shard
-	for i, shard := range shards {
-		b, have := best[shard]
-		switch a := replicas[i]; {
-		case a == nil:
-		case !have, last[i] && !last[b], last[i] == last[b] && a.rows > replicas[b].rows:
-			best[shard] = i
+	for _, number := range slices.Sorted(maps.Keys(replicas)) {
+		if a := replicas[number]; best == nil || a.rows > best.rows {
+			best = a
 		}
 	}
-	all := &activeParts{unseen: true}
-	for _, shard := range slices.Compact(slices.Sorted(slices.Values(shards))) {
-		i, ok := best[shard]
-		if !ok {
-			return nil, &Unavailable{
-				Reason: fmt.Sprintf("search is not available: no replica of shard %d answers", shard),
-			}
-		}
-		a := replicas[i]
-		all.people, all.rows = append(all.people, a.people...), all.rows+a.rows
-		all.unseen = all.unseen && a.unseen
-		all.seen, all.documents = append(all.seen, a.seen...), append(all.documents, a.documents...)
-	}
-	return all, nil
+	return best
 }
 
 // maxPeople returns the maximum number of rows of the table.
