@@ -32,17 +32,24 @@ type searchNode struct {
 // startSearchNode starts a node, and lets the muster processes of the test use it.
 func startSearchNode(t *testing.T) *searchNode {
 	t.Helper()
+	s := newSearchNode(t)
+	t.Setenv("OPENSEARCH_URL", s.URL())
+	return s
+}
+
+// newSearchNode starts a node with more settings.
+func newSearchNode(t *testing.T, settings ...string) *searchNode {
+	t.Helper()
 	port := strings.TrimPrefix(freeAddrs(t, 1)[0], "127.0.0.1:")
 	n, err := strconv.Atoi(port)
 	require.NoError(t, err)
 	s := &searchNode{options: opensearchtest.Options{
 		Port: n, Dir: t.TempDir(), Stock: true, Heap: 512,
 		// The disk of a test machine may be almost full.
-		Settings: []string{"cluster.routing.allocation.disk.threshold_enabled=false"},
+		Settings: append(settings, "cluster.routing.allocation.disk.threshold_enabled=false"),
 	}}
 	s.start(t)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	t.Setenv("OPENSEARCH_URL", s.URL())
 	return s
 }
 
