@@ -18,7 +18,6 @@ import (
 
 	"muster/platform/service"
 	queryapi "muster/query-api"
-	"muster/schemas/suppress"
 )
 
 // question is a kind of request with uniformly drawn keys.
@@ -33,11 +32,11 @@ type question struct {
 
 // serving runs do with a separate query-api on the same ClickHouse.
 func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) error {
-	return b.servingWith(ctx, cfg, nil, do)
+	return b.servingWith(ctx, cfg, queryapi.Deps{}, do)
 }
 
-// servingWith is like serving, with a suppression set.
-func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed *suppress.Set,
+// servingWith is like serving, with some optional dependencies.
+func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, optional queryapi.Deps,
 	do func(base string) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -51,7 +50,7 @@ func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed
 	}
 	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
 		Secret: secret, ClickHouse: b.conn, Bus: b.kafka, Logger: b.logger, Registerer: prometheus.NewRegistry(),
-		Suppressed: suppressed,
+		Suppressed: optional.Suppressed, OpenSearch: optional.OpenSearch,
 	})
 	if err != nil {
 		return err

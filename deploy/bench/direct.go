@@ -54,7 +54,7 @@ func directLoads() []directLoad {
 				"codehost_people": "codehost_people", "microblog_people": "microblog_people"},
 		},
 		{
-			name: "direct-search", parts: []string{"search", "bombs"},
+			name: "direct-search", parts: []string{"search", "opensearch", "bombs"},
 			kinds:  []string{sampledata.NetworkPerson},
 			tables: readmodel.Names{"network_people": "network_people", "search_people": "search_people"},
 		},

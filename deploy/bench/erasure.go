@@ -184,8 +184,8 @@ func (b *bench) compareEnrich(ctx context.Context, out io.Writer, empty, full *s
 	short := *b
 	short.seconds, short.warm = min(b.seconds, erasureSlice), limitsWarm
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
-	return b.servingWith(ctx, cfg, empty, func(without string) error {
-		return b.servingWith(ctx, cfg, full, func(with string) error {
+	return b.servingWith(ctx, cfg, queryapi.Deps{Suppressed: empty}, func(without string) error {
+		return b.servingWith(ctx, cfg, queryapi.Deps{Suppressed: full}, func(with string) error {
 			all, turns, err := short.alternate(ctx, q, [2]string{without, with}, erasureCallers, erasureRounds)
 			if err != nil {
 				return err

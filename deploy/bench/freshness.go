@@ -53,11 +53,11 @@ func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(out, "  a crawl: %s\n", crawl.describe())
-		if err := b.freshLoad(ctx, base, "crawl", crawl.next, out); err != nil {
+		if err := b.freshLoad(ctx, base, "crawl", crawl.next, b.inWebset, out); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "  profiles only\n")
-		return b.freshLoad(ctx, base, "profiles", nil, out)
+		return b.freshLoad(ctx, base, "profiles", nil, b.inWebset, out)
 	})
 }
 
@@ -134,7 +134,7 @@ func (c *crawlMix) describe() string {
 
 // freshLoad publishes the records of next, or profiles only. The first record of a turn is always about a new
 // person, so that it can be observed.
-func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message,
+func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, visible lookup,
 	out io.Writer) (err error) {
 	writer := bus.NewWriter(b.kafka, bus.WithBatch(1000, freshLinger))
 	defer func() { err = errors.Join(err, writer.Close()) }()
@@ -200,7 +200,7 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 			err := bus.WriteAll(ctx, writer, messages)
 			<-writes
 			if err == nil && tick%freshEvery == 0 {
-				err = b.awaitPerson(ctx, client, base, first, start)
+				err = awaitPerson(ctx, client, visible, base, first, start)
 			}
 			if err != nil {
 				cancel(err)
@@ -279,20 +279,35 @@ func freshPerson(name string) []byte {
 // miss reports whether a response of the network webset has no record.
 func miss(body []byte) bool { return bytes.Equal(body, []byte("{}")) }
 
+// lookup returns the request for a person, and whether a response lacks the person.
+type lookup func(ctx context.Context, base, username string) (req *http.Request, miss func(body []byte) bool, err error)
+
+// inWebset looks a person up in the network webset.
+func (b *bench) inWebset(
+	ctx context.Context, base, username string,
+) (req *http.Request, isMiss func(body []byte) bool, err error) {
+	req, err = http.NewRequestWithContext(ctx, http.MethodGet,
+		base+"/v1/webset/network/person?"+url.Values{"network": {username}}.Encode(), nil)
+	if err == nil {
+		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
+	}
+	return req, miss, err
+}
+
 // awaitPerson requests a person, who was written at start, until the person is visible.
-func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, username string, start time.Time) error {
+func awaitPerson(
+	ctx context.Context, client *http.Client, visible lookup, base, username string, start time.Time,
+) error {
 	for after := time.Until(start.Add(freshFirst)); ; after = max(freshPoll, time.Since(start)/freshPollPart) {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not visible: %w", username, context.Cause(ctx))
 		case <-time.After(after):
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-			base+"/v1/webset/network/person?"+url.Values{"network": {username}}.Encode(), nil)
+		req, isMiss, err := visible(ctx, base, username)
 		if err != nil {
 			return fmt.Errorf("call the API: %w", err)
 		}
-		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
 		resp, err := client.Do(req)
 		if err != nil {
 			return fmt.Errorf("call the API: %w", err)
@@ -304,7 +319,7 @@ func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, user
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("call the API: status %s: %s", resp.Status, body)
 		}
-		if !miss(body) {
+		if !isMiss(body) {
 			return nil
 		}
 	}

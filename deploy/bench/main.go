@@ -55,6 +55,9 @@ func parts() []part {
 		{name: "search",
 			about: "POST /v1/person/search: 40 named queries, compared with OpenSearch 2.19 (needs Java 17 and Maven)",
 			run:   measureSearch},
+		{name: "opensearch",
+			about: "the same with OpenSearch as the executor, compared with bare OpenSearch; then from publishing to " +
+				"visibility in search, at a tenth of -rate", run: measureOpenSearch},
 		{name: "bombs", about: "POST /v1/person/search: normal queries, with and without two maximally expensive ones",
 			run: measureBombs},
 		{name: "project",

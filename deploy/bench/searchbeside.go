@@ -266,6 +266,42 @@ func benchClient() *http.Client {
 // compareSearches prints a line for each query, and the bars.
 func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearchtest.Node,
 	out io.Writer) ([][2]searchTimes, error) {
+	times, err := b.compareQueries(ctx, ours, theirs, out)
+	if err != nil {
+		return nil, err
+	}
+	for c, callers := range []string{"1 caller", "8 callers"} {
+		fmt.Fprintf(out, "  geometric mean of %d queries to OpenSearch's, %s: p50 %.2f (bar: 1), p99 %.2f (bar: 1.5)\n",
+			len(times), callers,
+			meanRatio(times, func(t searchTimes) time.Duration { return t.p50[c] }),
+			meanRatio(times, func(t searchTimes) time.Duration { return t.p99[c] }))
+	}
+	fmt.Fprintf(out, "  cold: %.2f\n", meanRatio(times, func(t searchTimes) time.Duration { return t.cold }))
+	var slower []string
+	for i, t := range times {
+		if a, o := t[0].p50[0], t[1].p50[0]; a > max(3*o, 20*time.Millisecond) {
+			slower = append(slower, fmt.Sprintf("%s (%.1f times, %.0f ms)", searches()[i].name, ratio(a, o), ms(a)))
+		}
+	}
+	slices.Sort(slower)
+	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
+	if err := compareWide(ctx, ours, theirs, b.searchLength(), out); err != nil {
+		return nil, err
+	}
+	return times, b.searchIndexMemory(node, out)
+}
+
+// meanRatio returns the geometric mean of our durations to theirs.
+func meanRatio(times [][2]searchTimes, of func(t searchTimes) time.Duration) float64 {
+	sum := 0.0
+	for _, t := range times {
+		sum += math.Log(ratio(of(t[0]), of(t[1])))
+	}
+	return math.Exp(sum / float64(len(times)))
+}
+
+// compareQueries prints a line for each query.
+func (b *bench) compareQueries(ctx context.Context, ours, theirs *searchable, out io.Writer) ([][2]searchTimes, error) {
 	list := searches()
 	times := make([][2]searchTimes, len(list))
 	for i, q := range list {
@@ -306,32 +342,7 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 			ratio(a.p50[0], o.p50[0]), ratio(a.p99[0], o.p99[0]), ratio(a.p50[1], o.p50[1]),
 			ratio(a.p99[1], o.p99[1]), note)
 	}
-	mean := func(of func(t searchTimes) time.Duration) float64 {
-		sum := 0.0
-		for _, t := range times {
-			sum += math.Log(ratio(of(t[0]), of(t[1])))
-		}
-		return math.Exp(sum / float64(len(times)))
-	}
-	for c, callers := range []string{"1 caller", "8 callers"} {
-		fmt.Fprintf(out, "  geometric mean of %d queries to OpenSearch's, %s: p50 %.2f (bar: 1), p99 %.2f (bar: 1.5)\n",
-			len(list), callers,
-			mean(func(t searchTimes) time.Duration { return t.p50[c] }),
-			mean(func(t searchTimes) time.Duration { return t.p99[c] }))
-	}
-	fmt.Fprintf(out, "  cold: %.2f\n", mean(func(t searchTimes) time.Duration { return t.cold }))
-	var slower []string
-	for i, t := range times {
-		if a, o := t[0].p50[0], t[1].p50[0]; a > max(3*o, 20*time.Millisecond) {
-			slower = append(slower, fmt.Sprintf("%s (%.1f times, %.0f ms)", list[i].name, ratio(a, o), ms(a)))
-		}
-	}
-	slices.Sort(slower)
-	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
-	if err := compareWide(ctx, ours, theirs, length, out); err != nil {
-		return nil, err
-	}
-	return times, b.searchIndexMemory(node, out)
+	return times, nil
 }
 
 // compareWide prints a line for each text over all fields: the first, uncached call, and later ones. Muster may

@@ -37,6 +37,7 @@ type bench struct {
 	kafka   bus.Config
 	conn    driver.Conn
 	logger  *slog.Logger
+	env     []string // of muster up, in addition to this program's
 	// warm is the minimum warm-up before a measurement.
 	warm time.Duration
 	// every is the average interval of a caller's requests, at random times; 0 sends the next one on completion.
@@ -108,6 +109,7 @@ func (b *bench) up(ctx context.Context) error {
 	b.process = exec.CommandContext(ctx, b.muster, "up", "--data-dir", b.data, "--no-sample",
 		"--api-addr", free, "--ingest-addr", free, "--admin-addr", free, "--clickhouse-addr", free,
 		"--kafka-addr", free)
+	b.process.Env = append(os.Environ(), b.env...)
 	b.process.Cancel = func() error { return b.process.Process.Signal(syscall.SIGINT) }
 	b.process.WaitDelay = 10 * time.Second
 	b.process.Stderr = logFile
