@@ -13,6 +13,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/polltest"
 	queryapi "muster/query-api"
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -95,4 +96,19 @@ func TestDataAsOf_IsThatOfTheOldestWaitingRecord(t *testing.T) {
 	replayed := f.do(http.MethodPost, enrichPath, `{"codehost":"absent"}`, idempotent("k"))
 	require.Equal(t, "true", replayed.header.Get("Idempotent-Replayed"))
 	require.Equal(t, stored.header.Get("X-Data-As-Of"), replayed.header.Get("X-Data-As-Of"))
+}
+
+// Results of a job, which may be read days later, state the time of their answers.
+func TestDataAsOf_OfResultsIsThatOfTheirAnswers(t *testing.T) {
+	f := start(t, nil)
+	polltest.Until(t, waitTimeout, func() bool {
+		return f.get(networkPath+"?network=absent").header.Get("X-Data-As-Of") != ""
+	}, "watermark is unknown")
+	job := f.accepted(f.submit("operation=person_enrich", ndjsonType, `{"codehost":"absent"}`, nil))
+	f.finished(job, event.BulkDone)
+	done := time.Now()
+	time.Sleep(time.Until(done.Add(2 * time.Second)))
+	at, lag := f.get("/v1/bulk/" + job + "/results").asOf()
+	require.False(t, at.After(done))
+	require.GreaterOrEqual(t, lag, 2)
 }

@@ -404,7 +404,7 @@ func (s *Service) openBulk() error {
 	}
 	cfg := bulk.Config{
 		Bus: s.deps.Bus, Conn: s.deps.ClickHouse, Key: key, Suppressed: s.deps.Suppressed, Logger: s.deps.Logger,
-		Registerer: s.deps.Registerer, Now: s.deps.Now,
+		Registerer: s.deps.Registerer, Now: s.deps.Now, AsOf: s.mark.AsOf,
 	}
 	if !s.cfg.Unmetered {
 		cfg.Charge = func(ctx context.Context, job *event.BulkJob, chunk int, answers []*bulk.Answer) error {

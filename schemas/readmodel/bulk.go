@@ -38,6 +38,8 @@ type BulkRow struct {
 	Version int64 `ch:"version"`
 	Rows    int32 `ch:"rows"`
 	Credits int64 `ch:"credits"`
+	// AsOf is the time as of which the data of a chunk's answers has every published record; the epoch if it is unknown.
+	AsOf time.Time `ch:"as_of"`
 	// Subjects are hashes of the people in an answer (suppress.Stored).
 	Subjects []byte `ch:"subjects"`
 	Sealed   []byte `ch:"sealed"`
@@ -48,6 +50,9 @@ func InsertBulk(ctx context.Context, conn driver.Conn, token string, rows []Bulk
 	b := eventRows[BulkRow]{rows: rows}
 	for i := range rows {
 		rows[i].JobHash, rows[i].At = bulkJobHash(rows[i].JobID), rows[i].At.UTC()
+		if rows[i].AsOf.IsZero() {
+			rows[i].AsOf = time.Unix(0, 0).UTC()
+		}
 	}
 	return b.insert(ctx, conn, BulkTable, token)
 }
@@ -56,7 +61,7 @@ func bulkJobHash(jobID string) uint64 { return KeyHash("bulk.job", jobID) }
 
 // bulkColumns are the columns that ReadBulk and ReadBulkChunks scan; content is the column sealed or an empty string.
 func bulkColumns(content string) string {
-	return "SELECT organization_id, number, at, version, rows, credits, " + content + " FROM " + BulkTable +
+	return "SELECT organization_id, number, at, version, rows, credits, as_of, " + content + " FROM " + BulkTable +
 		" WHERE job_hash = {hash:UInt64} AND job_id = {job:String} AND kind = {kind:String}"
 }
 
@@ -81,7 +86,7 @@ func readBulk(ctx context.Context, conn driver.Conn, jobID, kind, query string) 
 		func(rows driver.Rows) error {
 			r := BulkRow{JobID: jobID, Kind: kind}
 			var sealed string
-			err := rows.Scan(&r.OrganizationID, &r.Number, &r.At, &r.Version, &r.Rows, &r.Credits, &sealed)
+			err := rows.Scan(&r.OrganizationID, &r.Number, &r.At, &r.Version, &r.Rows, &r.Credits, &r.AsOf, &sealed)
 			r.Sealed = []byte(sealed)
 			out = append(out, r)
 			return err

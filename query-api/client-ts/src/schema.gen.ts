@@ -2134,7 +2134,9 @@ export interface components {
         "X-Miss-Reason": string;
         /**
          * @description The time as of which the data has every published record, and how many seconds ago that was. Records published
-         *     later may be included. Absent while the time is unknown, as after a start without Kafka.
+         *     later may be included. For searches, it is that of the search index, for results of a job that of the answers
+         *     that were found first. Absent while the time is unknown, as after
+         *     a start without Kafka.
          * @example 2026-11-29T08:20:00Z; lag=2
          */
         "X-Data-As-Of": string;
@@ -3003,6 +3005,7 @@ export interface operations {
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];

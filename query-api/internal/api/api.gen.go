@@ -4248,6 +4248,7 @@ type GetBulkResultsResponseObject interface {
 type GetBulkResults200ResponseHeaders struct {
 	RateLimit           string
 	RateLimitPolicy     string
+	XDataAsOf           *string
 	XRateLimitLimit     int64
 	XRateLimitRemaining int64
 	XRateLimitReset     int64
@@ -4268,6 +4269,9 @@ func (response GetBulkResults200ApplicationxNdjsonResponse) VisitGetBulkResultsR
 	}
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
@@ -4318,6 +4322,9 @@ func (response GetBulkResults200TextcsvResponse) VisitGetBulkResultsResponse(w h
 	}
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
 	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))

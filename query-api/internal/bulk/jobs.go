@@ -50,6 +50,8 @@ type Config struct {
 	Release func(ctx context.Context, job *event.BulkJob, chunks []int) error
 	// Active reports whether an organization is active; nil means always.
 	Active func(organization string) bool
+	// AsOf returns the time as of which the read models have every published record; nil: it is unknown.
+	AsOf func() (asOf time.Time, ok bool)
 	// Concurrency is the number of chunks of one partition that are answered at a time; default 2.
 	Concurrency int
 	// Window is the number of chunks of one job that are published and not answered; default 32.
@@ -208,6 +210,8 @@ type Status struct {
 	// Done is the number of answered rows, Credits their price.
 	Done    int
 	Credits int64
+	// AsOf is the time as of which all answers have every published record; the epoch if it is unknown.
+	AsOf time.Time
 	// Detail is why the job has failed.
 	Detail string
 
@@ -249,6 +253,9 @@ func (j *Jobs) progress(ctx context.Context, job *event.BulkJob, failed string) 
 			s.answered[int(chunks[i].Number)] = true
 			s.Done += int(chunks[i].Rows)
 			s.Credits += chunks[i].Credits
+			if len(s.answered) == 1 || chunks[i].AsOf.Before(s.AsOf) {
+				s.AsOf = chunks[i].AsOf
+			}
 		}
 	}
 	switch {

@@ -289,11 +289,15 @@ func (j *Jobs) answer(ctx context.Context, task event.BulkChunkTask, answerer An
 			answers[i] = stored[first+i]
 		}
 	} else {
+		var asOf time.Time
+		if j.cfg.AsOf != nil { // before anything is read
+			asOf, _ = j.cfg.AsOf()
+		}
 		made, err := answerer.AnswerRows(ctx, job, rows)
 		if err != nil {
 			return err
 		}
-		insert, err := j.table.answeredRows(job, task.Chunk, rows, made, j.cfg.Now())
+		insert, err := j.table.answeredRows(job, task.Chunk, rows, made, asOf, j.cfg.Now())
 		if err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ func (t *table) answers(ctx context.Context, jobID string, first, end int) (map[
 
 // answeredRows returns the rows that state the answers to a chunk.
 func (t *table) answeredRows(
-	job *event.BulkJob, number int, rows []Row, answers []Answer, now time.Time,
+	job *event.BulkJob, number int, rows []Row, answers []Answer, asOf, now time.Time,
 ) ([]readmodel.BulkRow, error) {
 	version := finished(now)
 	first, _ := job.ChunkRows(number)
@@ -157,7 +157,7 @@ func (t *table) answeredRows(
 	}
 	// Last: a replica that has the chunk has its answers.
 	r, err := t.row(job, readmodel.BulkKindChunk, number, version, state)
-	r.Rows, r.Credits = int32(len(rows)), credits //nolint:gosec // at most event.BulkChunkRows
+	r.Rows, r.Credits, r.AsOf = int32(len(rows)), credits, asOf //nolint:gosec // at most event.BulkChunkRows
 	return append(out, r), err
 }
 

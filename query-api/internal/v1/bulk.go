@@ -472,6 +472,9 @@ func (b bulkResults) VisitGetBulkResultsResponse(w http.ResponseWriter) error {
 		started = true
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Cache-Control", "no-store")
+		if asOf := b.state.AsOf; asOf.Unix() > 0 {
+			w.Header()[dataAsOfHeader] = []string{dataAsOf(asOf, b.server.now())}
+		}
 		w.WriteHeader(http.StatusOK)
 		return writer.Begin()
 	}

@@ -562,6 +562,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "bulk_rows"}}{{.OnCluster}}
     `version` Int64 COMMENT '0: as accepted; else the first answer or failure counts; what ReplacingMergeTree compares',
     `rows` Int32 COMMENT 'Rows of a chunk',
     `credits` Int64 COMMENT 'Price of the answers of a chunk',
+    `as_of` DateTime64(3, 'UTC') COMMENT 'Time as of which the answers of a chunk have every published record; epoch: unknown',
     `subjects` String COMMENT 'Keyed hashes, 16 bytes each, of the identifiers of the people in an answer, for erasure',
     `sealed` String COMMENT 'Content: JSON, compressed, then encrypted with a key of query-api' CODEC(NONE)
 )
