@@ -127,7 +127,7 @@ FROM ` + source
 // projector.
 func searchDefaults() (changes []string) {
 	for _, f := range readmodel.SearchFields() {
-		if f.Type != readmodel.SearchText {
+		if !f.Counted {
 			continue
 		}
 		set := func(column, expression string) {
@@ -140,10 +140,8 @@ func searchDefaults() (changes []string) {
 		if f.Nested != "" {
 			all = "arrayFlatten(" + all + ")"
 			set(f.Spread(), again("arrayFlatten(arrayMap(e -> arrayDistinct(e), "+f.Tokens()+"))"))
-			set(f.Values(), "arrayCount(e -> notEmpty(e) AND e[1] != '', "+f.Tokens()+")")
 		}
 		set(f.Repeats(), again(all))
-		set(f.Length(), "arrayCount(t -> t != '', "+all+")")
 	}
 	return changes
 }
@@ -162,10 +160,19 @@ func searchColumns() []string {
 		"profile.connections":          fmt.Sprintf("ifNull(connections, %d)", readmodel.SearchMissing),
 		"profile.followers":            fmt.Sprintf("ifNull(followers, %d)", readmodel.SearchMissing),
 		"profile.location.raw_address": "location.raw_address", "profile.location.country": "location.country",
-		"profile.location.country_code": "location.country_code",
-		"profile.personal_email":        "if(personal_email != '', personal_email, emails[1])",
-		"experience.title":              "if(e.title != '', e.title, e.summary)",
-		"experience.company_name":       "e.company.name", "experience.company_id": "e.company.company_id",
+		"profile.location.country_code": "location.country_code", "profile.location.city": "location.city",
+		"profile.location.state": "location.state", "profile.location.continent": "location.continent",
+		"current_position.title":        "if(current_position.title != '', current_position.title, current_position.summary)",
+		"current_position.company_name": "current_position.company.name",
+		"current_position.company_id":   "current_position.company.company_id",
+		"current_position.start_date":   date("current_position.start"),
+		"experience_count":              "length(experience)", "education_count": "length(education)",
+		"years_of_experience": "toInt64(floor(arraySum(e -> dateDiff('month', parseDateTimeBestEffortOrZero(e.start), " +
+			"parseDateTimeBestEffortOrZero(e.end)), experience) / 12))",
+		"skills.skill":            "e.skill",
+		"profile.personal_email":  "if(personal_email != '', personal_email, emails[1])",
+		"experience.title":        "if(e.title != '', e.title, e.summary)",
+		"experience.company_name": "e.company.name", "experience.company_id": "e.company.company_id",
 		"experience.company_url": "e.company.network_url",
 		"experience.location": "if(e.location.raw_address != '', e.location.raw_address, concat(e.location.city, " +
 			"', ', e.location.state, ', ', e.location.country))",

@@ -1,9 +1,9 @@
 package readmodel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf16"
 
 	"muster/schemas/record"
 )
@@ -113,6 +113,11 @@ func (r *searchRow) int(path string, value *int64) {
 	c.integers = append(c.integers, *value)
 }
 
+func (r *searchRow) count(path string, n int) {
+	value := int64(n)
+	r.int(path, &value)
+}
+
 func (r *searchRow) date(path, day string) {
 	c := r.field(path)
 	v, ok := record.PartialDate(day).Version()
@@ -146,16 +151,18 @@ func (r *searchRow) end() {
 			if len(c.values) > 0 {
 				value = c.values[0]
 			}
-			t.deriver.text(&c.derived, value)
+			words := t.deriver.text(&c.derived, value)
 			if c.hasColumn {
-				c.whole.add(keyword(value))
+				c.whole.add(c.stored(value, words))
 			}
 		case c.field.Type == SearchText:
-			t.deriver.texts(&c.derived, c.values)
 			begin := len(t.strings)
-			for _, v := range c.values {
-				t.strings = append(t.strings, keyword(v))
+			for i, v := range c.values {
+				words := t.deriver.element(&c.derived, v, i)
+				c.derived.tokens.endElement(words)
+				t.strings = append(t.strings, c.stored(v, words))
 			}
+			t.deriver.endRow(&c.derived, len(c.values))
 			c.wholes.add(t.strings[begin:len(t.strings):len(t.strings)])
 		case c.field.Type == SearchBoolean:
 			begin := len(t.flags)
@@ -177,19 +184,12 @@ func (r *searchRow) end() {
 	}
 }
 
-// keyword returns the value of .keyword: empty if it is too long.
-func keyword(s string) string {
-	if len(s) <= MaxKeyword {
-		return s
+// stored returns a text with a number of tokens as its column holds it (SearchField).
+func (c *searchColumn) stored(value string, words int) string {
+	if words == 0 || c.field.Subfields || IsKeyword(value) {
+		return value
 	}
-	units := 0
-	for _, r := range s {
-		units += utf16.RuneLen(r)
-	}
-	if units > MaxKeyword {
-		return ""
-	}
-	return s
+	return ""
 }
 
 // searchPerson adds the row of search_people of a network-person: the search document of interface.md with
@@ -222,10 +222,25 @@ func (r *Renderer) searchPerson(
 	row.int("profile.followers", p.Followers)
 	if l := p.Location; l != nil {
 		row.str("profile.location.raw_address", l.RawAddress)
+		row.str("profile.location.city", l.City)
+		row.str("profile.location.state", l.State)
 		row.str("profile.location.country", l.Country)
 		row.str("profile.location.country_code", l.CountryCode)
+		row.str("profile.location.continent", l.Continent)
 	}
 	row.str("profile.personal_email", personalEmail(p))
+	if c := p.CurrentPosition; c != nil {
+		title, _ := positionTexts(c)
+		row.str("current_position.title", title)
+		if c.Company != nil {
+			row.str("current_position.company_name", c.Company.Name)
+			row.str("current_position.company_id", c.Company.CompanyID)
+		}
+		row.date("current_position.start_date", c.Start.Full())
+	}
+	row.count("experience_count", len(experience))
+	row.count("education_count", len(education))
+	row.int("years_of_experience", yearsOfExperience(p.Experience, experience, rec.Version))
 	for _, e := range experience {
 		row.experience(&p.Experience[e.index], e.ongoing)
 	}
@@ -244,16 +259,66 @@ func (r *Renderer) searchPerson(
 			row.str("languages.proficiency", l.Proficiency)
 		}
 	}
+	for i := range p.Skills {
+		if s := &p.Skills[i]; !isEmptySkill(s) {
+			row.str("skills.skill", s.Skill)
+		}
+	}
+}
+
+// yearsOfExperience returns the whole years of the months in which any of the entries with a start date was held, nil
+// if there is none. Ongoing ones last until the version of the record; one without an end is its first month.
+func yearsOfExperience(list []record.Position, entries []ranked, until record.Version) *int64 {
+	month := func(v record.Version) int {
+		t := v.Time()
+		return 12*t.Year() + int(t.Month()) - 1
+	}
+	type span struct{ first, last int }
+	var spans []span
+	for _, e := range entries {
+		if e.start < 0 {
+			continue
+		}
+		s := span{first: month(e.start)}
+		switch {
+		case e.ongoing:
+			s.last = month(until)
+		case list[e.index].End != "":
+			s.last = month(e.end)
+		default:
+			s.last = s.first
+		}
+		spans = append(spans, s)
+	}
+	if spans == nil {
+		return nil
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	months, next := 0, 0 // next: the first month that is not counted yet
+	for _, s := range spans {
+		if from := max(s.first, next); s.last >= from {
+			months += s.last - from + 1
+			next = s.last + 1
+		}
+	}
+	years := int64(months / 12)
+	return &years
+}
+
+// positionTexts returns the title and the description of a position (schemas/MAPPING.md, 3.4).
+func positionTexts(p *record.Position) (title, description string) {
+	switch {
+	case p.Title == "":
+		return p.Summary, p.Description
+	case p.Description == "":
+		return p.Title, p.Summary
+	}
+	return p.Title, p.Description
 }
 
 // experience adds an entry (schemas/MAPPING.md, 3.4).
 func (r *searchRow) experience(p *record.Position, ongoing bool) {
-	title, description := p.Title, p.Description
-	if title == "" {
-		title = p.Summary
-	} else if description == "" {
-		description = p.Summary
-	}
+	title, description := positionTexts(p)
 	var company record.CompanyRef
 	if p.Company != nil {
 		company = *p.Company

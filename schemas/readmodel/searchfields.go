@@ -1,8 +1,8 @@
 package readmodel
 
 import (
-	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 // SearchType is the type of a searchable field (rulings.md, Search: Elasticsearch's field types).
@@ -27,15 +27,14 @@ const SearchMissing = -1 << 63
 // dynamic mapping). Longer values match by their text only.
 const MaxKeyword = 256
 
-// SearchField is a field of the search document (interface.md, "Search result person") and its columns in
-// search_people.
+// SearchField is a field of the search document (schemas/MAPPING.md, 5.1) and its columns in search_people.
 //
-// Text at the root has the columns <column> (the string, empty when missing or longer than MaxKeyword),
-// <column>_tokens (Array(String); [""] for a text without tokens), <column>_repeats (n-1 entries for each
-// token that occurs n times) and <column>_length (number of tokens); if Counted also <column>_times (Times).
-// Text in a nested path has arrays with one entry per element: <column> Array(String), <column>_tokens
-// Array(Array(String)). Repeats and length cover all elements together; <column>_spread has n-1 entries for
-// each token that n elements have, and <column>_values is the number of elements with tokens.
+// Text at the root has the columns <column> (the text, empty when missing) and <column>_tokens (Array(String)). Text
+// in a nested path has arrays with one entry per element: <column> Array(String), <column>_tokens
+// Array(Array(String)). A text that is longer than MaxKeyword is empty in <column> unless it has Subfields or no
+// tokens: so a text is present if it has tokens or is not empty. Counted text also has <column>_repeats (n-1 entries
+// for each token that occurs n times, in all elements together) and, if it is nested, <column>_spread (n-1 entries for
+// each token that n elements have). Lengths are the sizes of the arrays of tokens.
 //
 // Numbers and dates are Int64, SearchMissing when missing; booleans UInt8. Nested ones are arrays with one
 // entry per element.
@@ -46,13 +45,16 @@ type SearchField struct {
 	Type   SearchType
 	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
 	Indexed, KeywordIndexed bool
-	// Counted reports whether Times has a text index.
+	// Counted reports whether frequencies of tokens have columns of their own, so that they are read without the
+	// tokens: those of long texts.
 	Counted bool
+	// Subfields reports whether the text has the subfields .folded and .code.
+	Subfields bool
 }
 
 // SearchNested returns the paths of nested objects, in the order of the document.
 func SearchNested() []string {
-	return []string{"experience", "education", "certifications", "languages"}
+	return []string{"experience", "education", "certifications", "languages", "skills"}
 }
 
 // SearchFields returns the searchable fields in the order of the document.
@@ -60,12 +62,14 @@ func SearchFields() []SearchField {
 	const (
 		tokens = 1 << iota
 		whole
-		times
+		counted
+		subfields
 	)
-	field := func(path string, t SearchType, indexes int) SearchField {
+	field := func(path string, t SearchType, flags int) SearchField {
 		f := SearchField{
 			Path: path, Column: strings.ReplaceAll(path, ".", "_"), Type: t,
-			Indexed: indexes&tokens != 0, KeywordIndexed: indexes&whole != 0, Counted: indexes&times != 0,
+			Indexed: flags&tokens != 0, KeywordIndexed: flags&whole != 0, Counted: flags&counted != 0,
+			Subfields: flags&subfields != 0,
 		}
 		for _, nested := range SearchNested() {
 			if strings.HasPrefix(path, nested+".") {
@@ -79,24 +83,34 @@ func SearchFields() []SearchField {
 		field("network_username", SearchText, tokens|whole),
 		field("profile_id", SearchText, 0),
 		field("updated_at", SearchDate, 0),
-		field("profile.first_name", SearchText, tokens),
-		field("profile.last_name", SearchText, tokens),
-		field("profile.full_name", SearchText, tokens|whole),
-		field("profile.headline", SearchText, tokens|times),
-		field("profile.summary", SearchText, tokens|times),
+		field("profile.first_name", SearchText, tokens|subfields),
+		field("profile.last_name", SearchText, tokens|subfields),
+		field("profile.full_name", SearchText, tokens|whole|subfields),
+		field("profile.headline", SearchText, tokens|counted|subfields),
+		field("profile.summary", SearchText, tokens|counted|subfields),
 		field("profile.image_url", SearchText, 0),
 		field("profile.connections", SearchLong, 0),
 		field("profile.followers", SearchLong, 0),
-		field("profile.location.raw_address", SearchText, tokens),
-		field("profile.location.country", SearchText, tokens|whole),
+		field("profile.location.raw_address", SearchText, tokens|subfields),
+		field("profile.location.city", SearchText, tokens|subfields),
+		field("profile.location.state", SearchText, tokens|subfields),
+		field("profile.location.country", SearchText, tokens|whole|subfields),
 		field("profile.location.country_code", SearchText, whole),
+		field("profile.location.continent", SearchText, subfields),
 		field("profile.personal_email", SearchText, tokens|whole),
-		field("experience.title", SearchText, tokens|whole|times),
-		field("experience.company_name", SearchText, tokens|whole|times),
+		field("current_position.title", SearchText, tokens|subfields),
+		field("current_position.company_name", SearchText, tokens|subfields),
+		field("current_position.company_id", SearchText, 0),
+		field("current_position.start_date", SearchDate, 0),
+		field("experience_count", SearchLong, 0),
+		field("education_count", SearchLong, 0),
+		field("years_of_experience", SearchLong, 0),
+		field("experience.title", SearchText, tokens|whole|counted|subfields),
+		field("experience.company_name", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, tokens|whole|times),
-		field("experience.location", SearchText, tokens),
-		field("experience.description", SearchText, tokens|times),
+		field("experience.company_url", SearchText, tokens|whole),
+		field("experience.location", SearchText, tokens|subfields),
+		field("experience.description", SearchText, tokens|counted),
 		field("experience.start_date", SearchDate, 0),
 		field("experience.end_date", SearchDate, 0),
 		field("experience.is_current", SearchBoolean, 0),
@@ -112,6 +126,7 @@ func SearchFields() []SearchField {
 		field("certifications.issue_date", SearchDate, 0),
 		field("languages.language", SearchText, tokens|whole),
 		field("languages.proficiency", SearchText, tokens),
+		field("skills.skill", SearchText, tokens|whole|subfields),
 	}
 }
 
@@ -119,45 +134,29 @@ func SearchFields() []SearchField {
 // unknown ones.
 func UnsearchableFields() []string {
 	return []string{
-		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state",
-		"profile.location.continent",
-		"experience_count", "education.description", "education_count", "certifications.credential_id",
-		"certifications.credential_url",
-		"certifications_count", "languages_count", "skills", "skills.skill", "skills_count", "codehost_username",
-		"microblog_username",
-		"social_accounts", "social_accounts_count", "derived",
+		"profile.middle_name", "profile.following", "education.description", "certifications.credential_id",
+		"certifications.credential_url", "certifications_count", "languages_count", "skills_count",
+		"codehost_username", "microblog_username", "social_accounts", "social_accounts_count", "derived",
 	}
 }
-
-// Keyword returns the column of whole values.
-func (f SearchField) Keyword() string { return f.Column }
 
 // Tokens returns the column of tokens of a text.
 func (f SearchField) Tokens() string { return f.Column + "_tokens" }
 
-// Repeats returns the column of repeated tokens of a text.
+// Repeats returns the column of repeated tokens of a Counted text.
 func (f SearchField) Repeats() string { return f.Column + "_repeats" }
 
-// Times returns the column of token frequencies of a Counted text: for each repeated token, the set bits of
-// its number of repeats, as Time. A token that occurs six times is repeated five times and has entries for
-// the bits 0 and 2.
-func (f SearchField) Times() string { return f.Column + "_times" }
-
-// Time returns the entry of Times for a bit of a token's number of repeats.
-func Time(token string, bit int) string { return token + string(timeMark) + strconv.Itoa(bit) }
-
-// timeMark separates token and bit; tokens do not contain it.
-const timeMark = '\x00'
-
-// TimesIndex returns the index of Times. Before Times was a column, the index "_times_index" was on an
-// expression.
-func (f SearchField) TimesIndex() string { return f.Column + "_times_text" }
-
-// Length returns the column of the number of tokens of a text.
-func (f SearchField) Length() string { return f.Column + "_length" }
-
-// Spread returns the column of the tokens that several elements of a nested text have.
+// Spread returns the column of the tokens that several elements of a nested Counted text have.
 func (f SearchField) Spread() string { return f.Column + "_spread" }
 
-// Values returns the column of the number of elements of a nested text with tokens.
-func (f SearchField) Values() string { return f.Column + "_values" }
+// IsKeyword reports whether a whole value is short enough for .keyword.
+func IsKeyword(s string) bool {
+	if len(s) <= MaxKeyword {
+		return true
+	}
+	units := 0
+	for _, r := range s {
+		units += utf16.RuneLen(r)
+	}
+	return units <= MaxKeyword
+}

@@ -1,40 +1,33 @@
 package readmodel
 
 import (
-	"strconv"
-
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"muster/schemas/analysis"
 )
 
-// derivedColumns are the columns of a text in search_people other than its whole value (SearchField). The
-// client computes them: as DEFAULT expressions, 130 of them cost 60 ms per insert and 2 ms per query
-// (deploy/docs/benchmarks.md).
+// derivedColumns are the columns of a text in search_people other than the text (SearchField). The client computes
+// them: as DEFAULT expressions they cost 60 ms per insert and 2 ms per query (deploy/docs/benchmarks.md).
 type derivedColumns struct {
 	tokens          tokenLists
-	repeats, spread tokenLists
-	times           tokenLists
-	length, values  column[uint32]
+	repeats, spread tokenLists // of counted texts
 	counted         bool
 }
 
 // columns returns the columns of a field.
 func (d *derivedColumns) columns(f SearchField) []field {
-	own := []field{
-		{f.Tokens(), "Array(String)", &d.tokens},
-		{f.Repeats(), "Array(String)", &d.repeats},
-		{f.Length(), "UInt32", &d.length},
+	own := []field{{f.Tokens(), "Array(String)", &d.tokens}}
+	if f.Nested != "" {
+		own[0].kind = "Array(Array(String))"
+		d.tokens.nested = true
 	}
-	if d.counted {
-		own = append(own, field{f.Times(), "Array(String)", &d.times})
+	if f.Counted {
+		own = append(own, field{f.Repeats(), "Array(String)", &d.repeats})
 	}
-	if f.Nested == "" {
-		return own
+	if f.Counted && f.Nested != "" {
+		own = append(own, field{f.Spread(), "Array(String)", &d.spread})
 	}
-	own[0].kind = "Array(Array(String))"
-	d.tokens.nested = true
-	return append(own, field{f.Spread(), "Array(String)", &d.spread}, field{f.Values(), "UInt32", &d.values})
+	return own
 }
 
 // deriver fills the derived columns row by row.
@@ -44,62 +37,30 @@ type deriver struct {
 	index map[string]int
 }
 
-// word is a token, the last element that had it, and its number of repeats.
+// word is a token and the last element that had it.
 type word struct {
 	text    string
 	element int
-	repeats uint32
 }
 
-// text adds the row of a root field.
-func (d *deriver) text(c *derivedColumns, value string) {
-	if value == "" {
-		c.tokens.endRow(0)
-		c.repeats.endRow(0)
-		c.length.add(0)
-		d.endRow(c)
-		return
-	}
-	tokens, repeats := c.tokens.len(), c.repeats.len()
+// text adds the row of a root field and returns its number of tokens.
+func (d *deriver) text(c *derivedColumns, value string) int {
 	n := d.element(c, value, 0)
-	c.tokens.endRow(c.tokens.len() - tokens)
-	c.repeats.endRow(c.repeats.len() - repeats)
-	c.length.add(n)
-	d.endRow(c)
+	d.endRow(c, n)
+	return n
 }
 
-// texts adds the row of a nested field, one text per element.
-func (d *deriver) texts(c *derivedColumns, values []string) {
-	repeats, spread := c.repeats.len(), c.spread.len()
-	var length, withTokens uint32
-	for i, value := range values {
-		begin := c.tokens.len()
-		if value != "" {
-			if n := d.element(c, value, i); n > 0 {
-				length += n
-				withTokens++
-			}
-		}
-		c.tokens.endElement(c.tokens.len() - begin)
+// element adds the tokens of a text and returns their number.
+func (d *deriver) element(c *derivedColumns, value string, element int) int {
+	if value == "" {
+		return 0
 	}
-	c.tokens.endRow(len(values))
-	c.repeats.endRow(c.repeats.len() - repeats)
-	c.spread.endRow(c.spread.len() - spread)
-	c.length.add(length)
-	c.values.add(withTokens)
-	d.endRow(c)
-}
-
-// element adds the tokens of a present text and returns their number. A text without tokens gets one empty
-// token, not counted, which distinguishes it from a missing text.
-func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
 	d.found = analysis.Analyze(d.found[:0], value)
-	n := len(d.found)
-	if n == 0 {
-		d.found = append(d.found, analysis.Token{})
-	}
 	for _, t := range d.found {
 		c.tokens.add(t.Text)
+		if !c.counted {
+			continue
+		}
 		repeated, spread := d.countToken(t.Text, element)
 		if repeated {
 			c.repeats.add(t.Text)
@@ -108,8 +69,9 @@ func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
 			c.spread.add(t.Text)
 		}
 	}
-	clear(d.found)   // Releases the value.
-	return uint32(n) //nolint:gosec // a text has fewer bytes
+	n := len(d.found)
+	clear(d.found) // Releases the value.
+	return n
 }
 
 // maxLinearWords is the maximum number of words for linear search; more are indexed.
@@ -133,7 +95,6 @@ func (d *deriver) countToken(token string, element int) (repeated, spread bool) 
 		w := &d.words[at]
 		spread = w.element != element
 		w.element = element
-		w.repeats++
 		return true, spread
 	}
 	d.words = append(d.words, word{text: token, element: element})
@@ -151,19 +112,14 @@ func (d *deriver) countToken(token string, element int) (repeated, spread bool) 
 	return false, false
 }
 
-// endRow adds the word counts of a row and resets them.
-func (d *deriver) endRow(c *derivedColumns) {
-	if c.counted {
-		times := c.times.len()
-		for _, w := range d.words {
-			for n, bit := w.repeats, 0; n > 0; n, bit = n>>1, bit+1 {
-				if n&1 != 0 {
-					c.times.addTime(w.text, bit)
-				}
-			}
-		}
-		c.times.endRow(c.times.len() - times)
+// endRow ends the row of a field with a number of tokens, or of elements if it is nested.
+func (d *deriver) endRow(c *derivedColumns, n int) {
+	c.tokens.endRow(n)
+	if !c.counted {
+		return
 	}
+	c.repeats.endRest()
+	c.spread.endRest()
 	if len(d.words) > maxLinearWords {
 		clear(d.index)
 	}
@@ -177,26 +133,24 @@ type tokenLists struct {
 	ends     []int // of each token
 	elements []int // tokens of each element, if nested
 	rows     []int // tokens of each row, or elements if nested
+	ended    int   // tokens of the rows, if ended by endRest
 	nested   bool
 }
-
-func (l *tokenLists) len() int { return len(l.ends) }
 
 func (l *tokenLists) add(token string) {
 	l.arena = append(l.arena, token...)
 	l.ends = append(l.ends, len(l.arena))
 }
 
-// addTime adds Time of a token and a bit.
-func (l *tokenLists) addTime(token string, bit int) {
-	l.arena = append(append(l.arena, token...), timeMark)
-	l.arena = strconv.AppendInt(l.arena, int64(bit), 10)
-	l.ends = append(l.ends, len(l.arena))
-}
-
 func (l *tokenLists) endElement(tokens int) { l.elements = append(l.elements, tokens) }
 
 func (l *tokenLists) endRow(n int) { l.rows = append(l.rows, n) }
+
+// endRest ends a row with the tokens since the last one.
+func (l *tokenLists) endRest() {
+	l.rows = append(l.rows, len(l.ends)-l.ended)
+	l.ended = len(l.ends)
+}
 
 // bytes returns the buffer, for reserveCapacity.
 func (l *tokenLists) bytes() *[]byte { return &l.arena }
@@ -205,7 +159,7 @@ func (l *tokenLists) reset() {
 	if cap(l.arena) > maxKeptArena {
 		l.arena, l.ends = nil, nil
 	}
-	l.arena, l.ends, l.elements, l.rows = l.arena[:0], l.ends[:0], l.elements[:0], l.rows[:0]
+	l.arena, l.ends, l.elements, l.rows, l.ended = l.arena[:0], l.ends[:0], l.elements[:0], l.rows[:0], 0
 }
 
 func (l *tokenLists) appendTo(dst driver.BatchColumn) error {

@@ -319,14 +319,13 @@ func (f *fieldValue) appendElement(b []byte, e int) ([]byte, error) {
 	return b, nil
 }
 
-// appendText appends a text that has tokens, [""] if it is without words, and its whole value, which is empty if it is
-// too long.
+// appendText appends the tokens of a text, and its whole value unless it is too long.
 func (f *fieldValue) appendText(b []byte, name, whole string, tokens []string) (_ []byte, err error) {
-	if len(tokens) == 0 {
+	if len(tokens) == 0 && whole == "" {
 		return b, nil
 	}
 	b, err = jsontext.AppendQuote(appendName(b, name+".text"), strings.Join(tokens, " "))
-	if err != nil || whole == "" {
+	if err != nil || whole == "" || !readmodel.IsKeyword(whole) {
 		return b, err
 	}
 	return jsontext.AppendQuote(appendName(b, name+".keyword"), whole)

@@ -54,7 +54,7 @@ func TestDocument_HasTokensWholeValuesAndElements(t *testing.T) {
 		case "profile.summary": // too long for a whole value
 			f.tokens = []string{"long", "text"}
 		case "profile.full_name": // without tokens
-			f.whole, f.tokens = "!!!", []string{""}
+			f.whole = "!!!"
 		case "profile.connections":
 			f.number = 0
 		case "experience.title":

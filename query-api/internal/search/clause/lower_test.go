@@ -38,8 +38,10 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"match":{"hedline":"a"}}`: `unknown field "hedline": did you mean "profile.headline"? ` +
 			`/docs/guides/search lists the fields`,
 		`{"match":{"open_to_work":"a"}}`: `query.match: unknown field "open_to_work": /docs/guides/search lists the fields`,
-		`{"match":{"skills.skill":"a"}}`: `query.match: the field "skills.skill" is returned, but not searchable: ` +
+		`{"match":{"skills_count":"a"}}`: `query.match: the field "skills_count" is returned, but not searchable: ` +
 			`/docs/guides/search lists the fields`,
+		`{"match":{"skills":"a"}}`: `query.match: the field "skills" is an object: name one of its fields, such as ` +
+			`skills.skill`,
 		`{"term":{"codehost_username.keyword":"a"}}`: `the field "codehost_username.keyword" is returned, but not searchable`,
 		`{"range":{"following":{"gte":1}}}`: `unknown field "following": did you mean "profile.following"? ` +
 			`It is returned, but not searchable`,

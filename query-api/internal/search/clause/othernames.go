@@ -36,23 +36,21 @@ func otherNames() map[string]string {
 		"profile.location.country": "location_country country country_name location.country_name",
 		"profile.location.country_code": "country_code country_iso country_iso2 location_country_code " +
 			"location_country_iso2 iso_country",
-		"profile.location.raw_address": "location location_name city locality region state address location_locality " +
-			"location_region " +
-			"location_city location_state location_metro metro location_full location_raw_address place " +
-			"location.name location.city location.region location.locality location.state location.full " +
-			"location.address location.raw",
+		"profile.location.raw_address": "location location_name address location_metro metro location_full " +
+			"location_raw_address place location.name location.full location.address location.raw",
+		"profile.location.city":      "city locality location_locality location_city location.city location.locality town",
+		"profile.location.state":     "region state location_region location_state location.region location.state province",
+		"profile.location.continent": "continent location_continent location.continent",
 		"profile.personal_email": "email emails personal_emails work_email e_mail email_address recommended_personal_email " +
 			"professional_email primary_professional_email mail work_emails email_addresses business_email " +
 			"emails.address",
 		"experience.title": "job_title title position position_title role job_role experience.position experience.role " +
-			"experience.position_title experience.title.name experience.name experience.job_title " +
-			"current_title current_job_title active_experience_title experience.job",
+			"experience.position_title experience.title.name experience.name experience.job_title experience.job",
 		"experience.company_name": "job_company_name company company_name employer organization organisation " +
 			"experience.company " +
 			"experience.company.name experience.employer experience.employer_name experience.organization " +
-			"experience.organization_name experience.companyname current_company current_employer " +
-			"current_company_name experience.org",
-		"experience.company_id": "job_company_id company_id experience.company.id employer_id active_experience_company_id",
+			"experience.organization_name experience.companyname experience.org",
+		"experience.company_id": "job_company_id company_id experience.company.id employer_id",
 		"experience.company_url": "job_company_url job_company_linkedin_url company_url experience.company_url.exact " +
 			"experience.company.url experience.company.linkedin_url experience.company_linkedin_url " +
 			"experience.company.network_url experience.url company_linkedin_url",
@@ -68,6 +66,16 @@ func otherNames() map[string]string {
 		"experience.is_current": "is_current current is_working experience.current experience.active_experience " +
 			"experience.is_primary experience.active experience.ongoing experience.is_active " +
 			"active_experience",
+		"current_position.title": "current_title current_job_title active_experience_title current_role",
+		"current_position.company_name": "current_company current_employer current_company_name " +
+			"active_experience_company_name current_position.company current_position.company.name",
+		"current_position.company_id": "current_company_id active_experience_company_id current_position.company.id",
+		"current_position.start_date": "current_position.start current_position.started_at current_position.from",
+		"experience_count":            "experiences_count positions_count num_of_positions jobs_count number_of_jobs",
+		"education_count":             "educations_count schools_count",
+		"years_of_experience": "inferred_years_experience total_experience total_years_of_experience years_experience " +
+			"experience_years years_of_exp",
+		"skills.skill": "skill skills.name skills.title skill_name skill_names",
 		"education.school_name": "school school_name university college institution institution_name education.school " +
 			"education.school.name education.institution education.institution_name education.university " +
 			"education.college education.name education.title",
@@ -158,9 +166,11 @@ func unwrapped(name string) (string, bool) {
 		"source", "basic_profile", "basics", "network", "professional_network", "linkedin", "contact", "contact_info":
 		return rest, true
 	case "experiences", "jobs", "job", "positions", "position", "work", "work_experience", "work_history", "employment",
-		"employment_history", "employments", "employers", "current_position", "current_employers", "past_employers",
+		"employment_history", "employments", "employers", "past_employers",
 		"roles", "career":
 		return "experience." + rest, true
+	case "current_job", "current_employers", "current_role", "active_experience":
+		return "current_position." + rest, true
 	case "schools", "school", "educations", "education_history", "studies", "education_background":
 		return "education." + rest, true
 	case "certification", "certificates", "certificate", "licenses", "credentials":

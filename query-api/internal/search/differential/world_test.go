@@ -1,11 +1,14 @@
 package differential_test
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/clickhouse"
@@ -87,24 +90,79 @@ func (s *sink) flush() error {
 
 func (*sink) Truth([]byte) error { return nil }
 
-// documents returns the people of the store as the API returns them.
+// documents returns the people of the store as the API returns them, with the fields that are only searchable.
 func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), "SELECT concat("+readmodel.Members(readmodel.ShapeEnrich)+
-		" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL "+
-		"WHERE NOT deleted ORDER BY profile_id")
+		" AS enriched, if(enriched = '', '', ','), '\"updated_at\":\"', updated_at, '\"'), concat('{', "+
+		readmodel.Members(readmodel.ShapeAddon)+", '}') FROM network_people FINAL WHERE NOT deleted ORDER BY profile_id")
 	require.NoError(t, err)
 	defer rows.Close() // read completely
 	var out []searchtest.Document
 	for rows.Next() {
-		var fragment string
-		require.NoError(t, rows.Scan(&fragment))
-		d, err := searchtest.ParseDocument([]byte("{" + fragment + "}"))
+		var fragment, addon string
+		require.NoError(t, rows.Scan(&fragment, &addon))
+		var members map[string]any
+		require.NoError(t, json.Unmarshal([]byte("{"+fragment+"}"), &members))
+		addSearched(t, members, []byte(addon))
+		raw, err := json.Marshal(members, json.Deterministic(true))
+		require.NoError(t, err)
+		d, err := searchtest.ParseDocument(raw)
 		require.NoError(t, err)
 		out = append(out, d)
 	}
 	require.NoError(t, rows.Err())
 	return out
+}
+
+// addSearched adds the fields that are only searchable to a result. addon is the person as the add-on network shows it.
+func addSearched(t *testing.T, members map[string]any, addon []byte) {
+	t.Helper()
+	for _, list := range []string{"experience", "education"} {
+		if members[list+"_count"] == nil {
+			members[list+"_count"] = 0
+		}
+	}
+	var from struct {
+		Current *struct {
+			Title   *string `json:"title"`
+			Summary *string `json:"summary"`
+			Start   *string `json:"start"`
+			Company struct {
+				Name *string `json:"name"`
+				ID   *string `json:"company_id"`
+			} `json:"company"`
+		} `json:"current_position"`
+	}
+	require.NoError(t, json.Unmarshal(addon, &from))
+	if c := from.Current; c != nil {
+		members["current_position"] = map[string]any{"title": cmp.Or(c.Title, c.Summary), "start_date": c.Start,
+			"company_name": c.Company.Name, "company_id": c.Company.ID}
+	}
+	months, dated := map[string]bool{}, false
+	list, _ := members["experience"].([]any)
+	for _, e := range list {
+		entry, _ := e.(map[string]any)
+		start, ok := entry["start_date"].(string)
+		if !ok {
+			continue
+		}
+		dated = true
+		end := start
+		if date, ok := entry["end_date"].(string); ok {
+			end = date
+		} else if entry["is_current"] == true {
+			end, _ = members["updated_at"].(string)
+		}
+		first, err := time.Parse("2006-01", start[:7])
+		require.NoError(t, err)
+		for month := first; month.Format("2006-01") <= end[:7]; month = month.AddDate(0, 1, 0) {
+			months[month.Format("2006-01")] = true
+		}
+	}
+	if dated {
+		members["years_of_experience"] = len(months) / 12
+	}
 }
 
 // clockChanges returns instants around which the clocks of a time zone of searchtest change.

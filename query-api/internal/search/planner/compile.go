@@ -255,6 +255,8 @@ func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 		return no
 	case f.IsText():
 		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"
+	case f.Keyword && !readmodel.IsKeyword(text):
+		return no
 	case f.Type == readmodel.SearchBoolean:
 		value := no
 		if text == "T" {
@@ -277,6 +279,9 @@ const MaxAlternatives = 8
 
 func (c *compiler) set(n algebra.Set, s *scope) string {
 	f := n.Field
+	if f.Keyword {
+		n.Values = slices.DeleteFunc(slices.Clone(n.Values), func(v string) bool { return !readmodel.IsKeyword(v) })
+	}
 	switch {
 	case f.Identity:
 		hashes := make([]string, len(n.Values))
@@ -321,8 +326,19 @@ func (c *compiler) listed(list []string, kind string) string {
 	return c.strs(list)
 }
 
+// isKeyword is the condition that a whole value is short enough for .keyword (readmodel.IsKeyword): the columns of
+// some fields have longer ones.
+func isKeyword(v string) string {
+	limit := strconv.Itoa(readmodel.MaxKeyword)
+	return "(length(" + v + ") <= " + limit + " OR lengthUTF8(" + v + ") + countMatches(" + v +
+		", '[\\\\x{10000}-\\\\x{10FFFF}]') <= " + limit + ")"
+}
+
 // any returns the condition that cond holds for a value of the field.
 func (s *scope) any(f algebra.Field, cond func(v string) string) string {
+	if of := cond; f.Keyword && f.Type == readmodel.SearchText {
+		cond = func(v string) string { return and(of(v), isKeyword(v)) }
+	}
 	switch {
 	case f.IsText():
 		return "arrayExists(v -> " + cond("v") + ", " + s.tokens(f) + ")"
@@ -370,14 +386,14 @@ func (c *compiler) fits(n algebra.Pattern, v string) string {
 }
 
 func (c *compiler) exists(f algebra.Field, s *scope) string {
+	// A text without tokens is not empty. Sizes are read without the tokens.
 	switch {
 	case f.IsText() && s.nested():
-		return "notEmpty(" + s.column(f.Tokens()) + ")"
-	// The sizes of lists suffice. A text without tokens has an empty one.
+		return or("notEmpty("+s.column(f.Tokens())+")", "("+s.column(f.Column)+" != '')")
 	case f.IsText() && s.many(f):
-		return "arrayExists(n -> n > 0, " + f.Tokens() + ".size1)"
+		return or("arrayExists(n -> n > 0, "+f.Tokens()+".size1)", "arrayExists(v -> v != '', "+f.Column+")")
 	case f.IsText():
-		return "(" + f.Tokens() + ".size0 > 0)"
+		return or("("+f.Tokens()+".size0 > 0)", "("+f.Column+" != '')")
 	case f.Type == readmodel.SearchBoolean && s.many(f):
 		return "notEmpty(" + f.Column + ")"
 	case f.Type == readmodel.SearchBoolean:

@@ -29,6 +29,9 @@ func dictionaryOf(f algebra.Field) string {
 }
 
 func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dictionary {
+	if f.Keyword {
+		condition = and(condition, isKeyword("v"))
+	}
 	cut := ""
 	if limit > 0 {
 		cut = " LIMIT " + strconv.Itoa(limit)

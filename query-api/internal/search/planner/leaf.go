@@ -62,8 +62,8 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 		}
 		if t, ok := l.Node.(algebra.Term); ok {
 			key := l.Path
-			if key != "" ||
-				!HasDictionary(t.Field) { // columns are read: those of other fields only for their own terms
+			// Columns are read: those of other fields only for their own terms.
+			if key != "" || !HasDictionary(t.Field) || t.Field.IsText() && !t.Field.Counted {
 				key += "\x00" + t.Field.Name()
 			}
 			terms[key] = append(terms[key], i)
@@ -103,6 +103,7 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 		frequency, spread := c.frequencies(n, inner)
 		value := "toFloat64(" + frequency + ")"
 		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatement
+		case t.Field.IsText() && !t.Field.Counted: // 0 if it does not match
 		case !inner.nested():
 			value = "if(" + condition + ", " + value + ", 0.)"
 		case !t.Field.IsText():
@@ -191,8 +192,11 @@ func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread stri
 	case algebra.Term:
 		f := n.Field
 		switch {
-		case f.IsText() && s.nested():
-			frequency = "countEqual(" + s.column(f.Tokens()) + ", " + c.str(n.Text) + ")"
+		case f.IsText() && (s.nested() || !f.Counted):
+			frequency = "countEqual(" + s.tokens(f) + ", " + c.str(n.Text) + ")"
+			if s.many(f) {
+				spread = "arrayCount(e -> has(e, " + c.str(n.Text) + "), " + f.Tokens() + ") - 1"
+			}
 		case f.IsText():
 			frequency = "1 + countEqual(" + f.Repeats() + ", " + c.str(n.Text) + ")"
 			if s.many(f) {
@@ -233,14 +237,16 @@ func IdentitiesStatement(part string) Statement {
 // ValuesStatement reads a column of a part in order. Its rows are the offset and the value, a String or an Int64. A
 // nested field has a row for each element.
 func ValuesStatement(f algebra.Field, part string) Statement {
-	value := f.Column
+	value := func(v string) string {
+		if !f.IsString() {
+			return "toInt64(" + v + ")"
+		}
+		return "if(" + isKeyword(v) + ", " + v + ", '')"
+	}
 	if f.Nested != "" {
-		value = "arrayJoin(" + value + ")"
+		return ofPart("toUInt32(_part_offset), arrayJoin(arrayMap(v -> "+value("v")+", "+f.Column+"))", part)
 	}
-	if !f.IsString() {
-		value = "toInt64(" + value + ")"
-	}
-	return ofPart("toUInt32(_part_offset), "+value, part)
+	return ofPart("toUInt32(_part_offset), "+value(f.Column), part)
 }
 
 // SharedStatement reads the profile IDs of the people of a part with one of some hashes. Its rows are offset and
@@ -309,16 +315,20 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 	selects := make([]string, len(texts))
 	for i, t := range texts {
 		head := "SELECT toUInt16(" + strconv.Itoa(i) + ") AS text, toString(_part) AS part, "
-		if t.Path == "" {
-			selects[i] = head + "toUInt32(0) AS element, toUInt32(" + t.Field.Length() + ") AS words, " + members +
-				" FROM " + table + " WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"
+		sizes := t.Field.Tokens() + ".size1"
+		if t.Path != "" {
+			selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members +
+				" FROM (SELECT _part, _part_offset, arrayJoin(arrayFilter(x -> x.2 > 0, arrayMap((i, n) -> (i, n), " +
+				"arrayEnumerate(" + sizes + "), " + sizes + "))) AS u FROM " + table + " WHERE _part IN " + names +
+				") GROUP BY part, element, words"
 			continue
 		}
-		inner := &scope{path: t.Path}
-		value := "length(" + inner.column(t.Field.Tokens()) + ")"
-		selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members +
-			" FROM (SELECT _part, _part_offset, arrayJoin(" + inner.numbered(value, "x.2 > 0") + ") AS u FROM " +
-			table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
+		words := "arraySum(" + sizes + ")"
+		if t.Field.Nested == "" {
+			words = t.Field.Tokens() + ".size0"
+		}
+		selects[i] = head + "toUInt32(0) AS element, toUInt32(" + words + ") AS words, " + members + " FROM " + table +
+			" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
 }

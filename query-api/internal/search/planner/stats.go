@@ -205,20 +205,24 @@ func (w *wanted) fieldQuery(names []string) string {
 func fieldCounts(f algebra.Field) (documents, terms string) {
 	switch {
 	case f.IsText() && f.Nested == "":
-		return "countIf(" + f.Length() + " > 0)", "sum(" + f.Length() + ")"
+		size := f.Tokens() + ".size0"
+		return "countIf(" + size + " > 0)", "sum(" + size + ")"
 	case f.IsText():
-		return "countIf(" + f.Length() + " > 0) + sum(" + f.Values() + ")", "2 * sum(" + f.Length() + ")"
+		sizes := f.Tokens() + ".size1"
+		elements := "arrayCount(n -> n > 0, " + sizes + ")"
+		return "countIf(" + elements + " > 0) + sum(" + elements + ")", "2 * sum(arraySum(" + sizes + "))"
 	case f.Type == readmodel.SearchBoolean && f.Nested == "":
 		return "count()", "count()"
 	case f.Type == readmodel.SearchBoolean:
 		return "countIf(notEmpty(" + f.Column + ")) + sum(length(" + f.Column + "))",
 			"sum(has(" + f.Column + ", 0) + has(" + f.Column + ", 1)) + sum(length(" + f.Column + "))"
 	case f.Nested == "":
-		return "countIf(" + f.Column + " != '')", "countIf(" + f.Column + " != '')"
+		documents = "countIf(" + and("("+f.Column+" != '')", isKeyword(f.Column)) + ")"
+		return documents, documents
 	}
-	elements := "sum(arrayCount(v -> v != '', " + f.Column + "))"
-	return "countIf(arrayExists(v -> v != '', " + f.Column + ")) + " + elements,
-		"sum(arrayUniq(" + f.Column + ") - has(" + f.Column + ", '')) + " + elements
+	values := "arrayFilter(v -> " + and("(v != '')", isKeyword("v")) + ", " + f.Column + ")"
+	elements := "sum(length(" + values + "))"
+	return "countIf(notEmpty(" + values + ")) + " + elements, "sum(arrayUniq(" + values + ")) + " + elements
 }
 
 // Statement is SQL with its parameters.

@@ -56,8 +56,8 @@ func (x *table) put(ctx context.Context, version, from, to int, word, deleted st
 			ctx,
 			fmt.Sprintf(
 				`INSERT INTO search_people (profile_hash, profile_id, version, content_hash, deleted,
-				profile_headline_tokens, profile_headline_length, profile_connections)
-		SELECT cityHash64(number), toString(number), %d, 0, %s, [%s], 1, number FROM numbers(%d, %d)`,
+				profile_headline_tokens, profile_connections)
+		SELECT cityHash64(number), toString(number), %d, 0, %s, [%s], number FROM numbers(%d, %d)`,
 				version,
 				deleted,
 				word,

@@ -131,7 +131,8 @@ func (g *Generator) nested(s scope, depth int) any {
 		return nil // Arrays are not nested in each other.
 	}
 	root, _ := s.v.(map[string]any)
-	path := pick(g.r, "experience", "experience", "experience", "education", "certifications", "languages")
+	path := pick(g.r, "experience", "experience", "experience", "education", "certifications", "languages",
+		"skills")
 	e, ok := element(root, path, g)
 	if !ok {
 		return nil

@@ -31,7 +31,7 @@ type field struct {
 // keyword returns the field's .keyword subfield.
 func (f field) keyword() string { return f.path + ".keyword" }
 
-// fields returns the fields of the search document (interface.md, "Search result person").
+// fields returns the searchable fields (schemas/MAPPING.md, 5.1).
 func fields() []field {
 	var out []field
 	add := func(nested string, k kind, paths ...string) {
@@ -46,9 +46,12 @@ func fields() []field {
 		"profile.full_name",
 		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address",
 		"profile.location.country",
-		"profile.location.country_code", "profile.personal_email")
-	add("", number, "profile.connections", "profile.followers")
-	add("", date, "updated_at")
+		"profile.location.country_code", "profile.personal_email", "profile.location.city", "profile.location.state",
+		"profile.location.continent", "current_position.title", "current_position.company_name",
+		"current_position.company_id")
+	add("", number, "profile.connections", "profile.followers", "experience_count", "education_count",
+		"years_of_experience")
+	add("", date, "updated_at", "current_position.start_date")
 	add("experience", text, "title", "company_name", "company_id", "company_url", "location", "description")
 	add("experience", date, "start_date", "end_date")
 	add("experience", boolean, "is_current")
@@ -57,6 +60,7 @@ func fields() []field {
 	add("certifications", text, "name", "issuer")
 	add("certifications", date, "issue_date")
 	add("languages", text, "language", "proficiency")
+	add("skills", text, "skill")
 	return out
 }
 

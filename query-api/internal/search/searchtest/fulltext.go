@@ -263,10 +263,10 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 		case s.path != "" && clause == "combined_fields":
 			// Without .keyword: search always rejects it, OpenSearch only if it computes scores.
 			names = append(names, map[string]string{"experience": "experience.*_name", "education": "education.*_name",
-				"certifications": "certifications.*me", "languages": "lang*.language"}[s.path])
+				"certifications": "certifications.*me", "languages": "lang*.language", "skills": "skills.*"}[s.path])
 		case s.path != "":
 			names = append(names, map[string]string{"experience": "experience.company_*", "education": "education.school_*",
-				"certifications": "certifications.n*", "languages": "lang*.language"}[s.path])
+				"certifications": "certifications.n*", "languages": "lang*.language", "skills": "skills.*"}[s.path])
 		case clause == "combined_fields":
 			names = append(names, pick(g.r, "profile.*_name", "exp*.title", "profile.*_address"))
 		default:
