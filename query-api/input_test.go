@@ -212,8 +212,8 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 			[]string{`unknown field "match_all": put the clause into query: {"query": {"match_all": ...}}`}},
 		{"bool next to query", "POST", searchPath + "/explain", `{"query": {"match_all": {}}, "bool": {}}`, nil, 400,
 			[]string{`put the clause into query`}},
-		{"aggregations", "POST", searchPath, `{"query": {"match_all": {}}, "aggs": {}}`, nil, 400,
-			[]string{`unknown field "aggs": aggregations are not supported`}},
+		{"aggregations", "POST", searchPath, `{"query": {"match_all": {}}, "aggs": {"a": {"stats": {}}}}`, nil, 400,
+			[]string{`aggs.a.stats: unknown or unsupported aggregation type [stats]: use min, max`}},
 		{"total hits", "POST", searchPath, `{"query": {"match_all": {}}, "track_total_hits": false}`, nil, 400,
 			[]string{"total is exact"}},
 		{"another kind of paging", "POST", searchPath, `{"query": {"match_all": {}}, "from": 10}`, nil, 400,
@@ -221,7 +221,7 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 		{"misspelt field of a search", "POST", searchPath, `{"qurey": {"match_all": {}}}`, nil, 400,
 			[]string{`did you mean "query"?`}},
 		{"field of no search", "POST", searchPath, `{"query": {"match_all": {}}, "colour": 1}`, nil, 400,
-			[]string{`unknown field "colour": known are _source, cursor`}},
+			[]string{`unknown field "colour": known are _source, aggregations, aggs, cursor`}},
 
 		// Websets, GET.
 		{"missing parameter", "GET", networkPath, "", nil, 400,

@@ -41,6 +41,11 @@ func FuzzSearch(f *testing.F) {
 		`{"query":{"terms_set":{"profile.headline":{"terms":["data"],` +
 			`"minimum_should_match_field":"profile.connections"}}},"sort":[{"experience.is_current":{"mode":"median",` +
 			`"nested":{"path":"experience"}}}]}`,
+		`{"query":{"match_all":{}},"size":0,"aggs":{"a":{"nested":{"path":"experience"},"aggs":{"b":{"terms":{"field":` +
+			`"experience.title.keyword","order":{"c":"desc"},"include":["Engineer"]},"aggs":{"c":{"reverse_nested":{}}}}}}}}`,
+		`{"query":{"match_all":{}},"aggregations":{"a":{"range":{"field":"updated_at","format":"yyyy","ranges":[{"from":` +
+			`"2020","to":-1e300},{}]}},"b":{"date_histogram":{"field":"updated_at","fixed_interval":"1ms","missing":` +
+			`-62135596800001}},"c":{"sum":{"field":"profile.connections","missing":9223372036854775807}}}}`,
 	} {
 		f.Add([]byte(body))
 	}

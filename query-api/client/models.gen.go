@@ -1427,6 +1427,15 @@ type SearchRequest struct {
 	// Source Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
 	Source any `json:"_source,omitempty"`
 
+	// Aggregations The same as `aggs`.
+	Aggregations map[string]interface{} `json:"aggregations,omitempty"`
+
+	// Aggs Aggregations of all matches, by name, such as
+	// `{"countries":{"terms":{"field":"profile.location.country.keyword"}}}`: `terms`, `range`, `date_histogram`,
+	// `filter`, `filters`, `nested`, `reverse_nested`, `cardinality`, `min`, `max`, `avg`, `sum` and `value_count`,
+	// in two levels. Fields that identify people or organizations cannot be aggregated.
+	Aggs map[string]interface{} `json:"aggs,omitempty"`
+
 	// Cursor `next_cursor` of the previous response; omit it for the first page.
 	Cursor string `json:"cursor,omitempty"`
 
@@ -1452,7 +1461,9 @@ type SearchRequest struct {
 
 // SearchResponse A page of people.
 type SearchResponse struct {
-	CreditsCharged int64 `json:"credits_charged"`
+	// Aggregations Results of `aggs`, by name, in the shape of Elasticsearch.
+	Aggregations   map[string]map[string]interface{} `json:"aggregations,omitempty"`
+	CreditsCharged int64                             `json:"credits_charged"`
 
 	// NextCursor Null on the last page.
 	NextCursor string            `json:"next_cursor,omitempty"`

@@ -149,8 +149,9 @@ type Inner struct {
 
 // Result is a search response.
 type Result struct {
-	Total int
-	Hits  []Hit
+	Total        int
+	Hits         []Hit
+	Aggregations jsontext.Value
 }
 
 // Search runs a request body and returns all hits up to its size. The total is exact.
@@ -173,13 +174,16 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 		} `json:"hits"`
 	}
 	var res struct {
-		Hits hits `json:"hits"`
+		Hits         hits           `json:"hits"`
+		Aggregations jsontext.Value `json:"aggregations"`
 	}
 	if err := n.Do(ctx, http.MethodPost, "/"+index+"/_search?track_total_hits=true&request_cache=false&_source=false",
 		body, &res); err != nil {
 		return Result{}, err
 	}
-	out := Result{Total: res.Hits.Total.Value, Hits: make([]Hit, 0, len(res.Hits.Hits))}
+	out := Result{
+		Total: res.Hits.Total.Value, Hits: make([]Hit, 0, len(res.Hits.Hits)), Aggregations: res.Aggregations,
+	}
 	for _, h := range res.Hits.Hits {
 		hit := Hit{ID: h.ID, Score: h.Score, Sort: h.Sort}
 		for name, raw := range h.Inner {

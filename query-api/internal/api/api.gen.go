@@ -1804,6 +1804,15 @@ type SearchRequest struct {
 	// UnderscoreSource Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
 	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
 
+	// Aggregations The same as `aggs`.
+	Aggregations *jsontext.Value `json:"aggregations,omitempty"`
+
+	// Aggs Aggregations of all matches, by name, such as
+	// `{"countries":{"terms":{"field":"profile.location.country.keyword"}}}`: `terms`, `range`, `date_histogram`,
+	// `filter`, `filters`, `nested`, `reverse_nested`, `cardinality`, `min`, `max`, `avg`, `sum` and `value_count`,
+	// in two levels. Fields that identify people or organizations cannot be aggregated.
+	Aggs *jsontext.Value `json:"aggs,omitempty"`
+
 	// Cursor `next_cursor` of the previous response; omit it for the first page.
 	Cursor *string `json:"cursor,omitempty"`
 
@@ -1868,10 +1877,12 @@ type SearchRequestVersion bool
 
 // SearchResponse A page of people; with `dry_run`, a `DryRun`.
 type SearchResponse struct {
-	CreditsCharged   *int64                `json:"credits_charged,omitempty"`
-	CreditsRemaining *int64                `json:"credits_remaining,omitempty"`
-	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
-	MaxCredits       *int64                `json:"max_credits,omitempty"`
+	// Aggregations Results of `aggs`, by name, in the shape of Elasticsearch.
+	Aggregations     *map[string]interface{} `json:"aggregations,omitempty"`
+	CreditsCharged   *int64                  `json:"credits_charged,omitempty"`
+	CreditsRemaining *int64                  `json:"credits_remaining,omitempty"`
+	DryRun           *SearchResponseDryRun   `json:"dry_run,omitempty"`
+	MaxCredits       *int64                  `json:"max_credits,omitempty"`
 
 	// NextCursor Null on the last page.
 	NextCursor *string            `json:"next_cursor,omitempty"`

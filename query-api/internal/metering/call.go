@@ -105,6 +105,17 @@ func (c *Call) RateLimitError(d limits.Decision) *LimitError {
 	}
 }
 
+// aggregationsPerMinute is the limit, per key and minute, of searches with aggregations, which are free (rulings.md,
+// Search).
+const aggregationsPerMinute = 60
+
+// AllowAggregations counts a search with aggregations against the key's limit. Its errors are those of
+// AllowAddressCount.
+func (c *Call) AllowAggregations(ctx context.Context) error {
+	return c.allowInWindow(ctx, "aggregations/", aggregationsPerMinute,
+		"searches with aggregations are limited to %d calls a minute for each key: omit aggs, or call again in %d seconds")
+}
+
 // addressCountsPerMinute is the limit, per key and minute, of free counts that depend on email addresses (rulings.md,
 // Search).
 const addressCountsPerMinute = 10
@@ -113,10 +124,17 @@ const addressCountsPerMinute = 10
 // returns a [*LimitError], or [ErrUnavailable] if the limiter is unavailable: this limit protects
 // addresses and fails closed.
 func (c *Call) AllowAddressCount(ctx context.Context) error {
+	return c.allowInWindow(ctx, "", addressCountsPerMinute, "a size of 0 with a query on fields with e-mail addresses is "+
+		"limited to %d calls a minute for each key: ask for results, name fields without addresses, or call again in %d "+
+		"seconds")
+}
+
+// allowInWindow counts a call against a limit of the key. The detail has the limit and the seconds to wait.
+func (c *Call) allowInWindow(ctx context.Context, prefix string, most int64, detail string) error {
 	if c.meter == nil {
 		return nil
 	}
-	d, err := c.meter.limits.AllowInWindow(ctx, c.request.Principal.Key.ID, addressCountsPerMinute)
+	d, err := c.meter.limits.AllowInWindow(ctx, prefix+c.request.Principal.Key.ID, most)
 	switch {
 	case err != nil:
 		return unavailable(err)
@@ -125,13 +143,7 @@ func (c *Call) AllowAddressCount(ctx context.Context) error {
 	}
 	c.outcome = event.OutcomeRefusedRate
 	seconds := max(1, int64((d.RetryAfter+time.Second-1)/time.Second))
-	return &LimitError{
-		Outcome: c.outcome, RetryAfter: d.RetryAfter,
-		Detail: fmt.Sprintf("a size of 0 with a query on fields with e-mail addresses is limited to %d calls a minute "+
-			"for each key: "+
-			"ask for results, name fields without addresses, or call again in %d seconds",
-			addressCountsPerMinute, seconds),
-	}
+	return &LimitError{Outcome: c.outcome, RetryAfter: d.RetryAfter, Detail: fmt.Sprintf(detail, most, seconds)}
 }
 
 // Quota is the credits of the period after a call, and the price of the

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 )
@@ -140,6 +141,18 @@ const (
 
 // expansionCost returns the cost of a term for the terms that it may expand to. It is 0 up to the default of 50.
 func expansionCost(expansions int) int { return max(0, expansions-50) / 8 }
+
+// cost estimates the cost of a search in terms. Aggregations are wide: they read the values of all people who match.
+func (s *Search) cost() int {
+	sum := estimateCost(s.node, s.cursor.Stats)
+	if len(s.aggregations) > 0 {
+		sum += wideCost + len(s.aggregations)
+	}
+	for _, n := range aggregation.Nodes(s.aggregations) {
+		sum += estimateCost(n, s.cursor.Stats)
+	}
+	return sum
+}
 
 // estimateCost estimates the cost of a query in terms. Clauses whose terms are all known to be absent cost nothing,
 // since they are not executed.

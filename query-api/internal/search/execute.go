@@ -12,6 +12,7 @@ import (
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
@@ -25,6 +26,8 @@ type ranking struct {
 	elements  [][][]postings.Element // for each place and each clause with inner hits
 	windows   [][]hitWindow          // the same of OpenSearch, in place of elements
 	more      bool                   // more follow
+	// aggregations are the results of Search.aggregations.
+	aggregations []aggregation.Value
 }
 
 // maxAttempts is the maximum number of snapshots that a page is computed from while the table changes.
@@ -75,6 +78,7 @@ func (s *Search) execute(ctx context.Context) (*ranking, error) {
 // reset undoes an attempt: what it recorded of terms is valid for its snapshot only.
 func (s *Search) reset(asked *Search) {
 	s.node, s.sorts, s.cursor = asked.node, slices.Clone(asked.sorts), asked.cursor
+	s.aggregations = asked.aggregations
 	if s.cursor.Stats = asked.cursor.Stats.Clone(); s.first {
 		s.cursor.Stats, s.cursor.Expansions = planner.NewStats(), nil
 	}
@@ -85,13 +89,13 @@ func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error)
 	if err := s.expand(ctx, d); err != nil {
 		return nil, err
 	}
-	if !s.first && s.request.Size == 0 {
+	if s.isCounted() {
 		return &ranking{}, nil
 	}
 	x, snapshot := s.searcher.index, d.snapshot
 	if s.first {
 		snapshot.NoteAbsent(s.node, s.cursor.Stats)
-		if err := slotFrom(ctx).downgrade(ctx, estimateCost(s.node, s.cursor.Stats)); err != nil {
+		if err := slotFrom(ctx).downgrade(ctx, s.cost()); err != nil {
 			return nil, err
 		}
 	}
@@ -123,17 +127,21 @@ func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &ranking{places: a.Places, elements: a.Elements, documents: documents}
+	r := &ranking{places: a.Places, elements: a.Elements, documents: documents, aggregations: a.Aggregations}
 	if r.more = len(a.Places) > s.request.Size; r.more {
 		r.places = a.Places[:s.request.Size]
 	}
 	return r, nil
 }
 
+// isCounted reports whether the response has only the total, which the cursor knows.
+func (s *Search) isCounted() bool { return !s.first && s.request.Size == 0 && len(s.aggregations) == 0 }
+
 // question returns the index's question for the page.
 func (s *Search) question() *postings.Question {
 	q := &postings.Question{
 		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Inner: innerClauses(s.node),
+		Aggregations: s.aggregations,
 		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
 			return s.searcher.countFields(ctx, s.node, planner.SortFilters(s.sorts), s.cursor.Stats, snapshot.People)
 		},

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
@@ -49,8 +50,8 @@ func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]stri
 	return slices.Clone(list), err
 }
 
-// expand replaces fuzzy words and phrase prefixes by existing terms, in the query and the filters of sort keys. The
-// first page finds them; later ones have them in the cursor.
+// expand replaces fuzzy words and phrase prefixes by existing terms, in the query and in the filters of sort keys and
+// aggregations. The first page finds them; later ones have them in the cursor.
 func (s *Search) expand(ctx context.Context, d *dictionary) error {
 	if err := s.readPatterns(ctx, d); err != nil {
 		return err
@@ -72,7 +73,10 @@ func (s *Search) expand(ctx context.Context, d *dictionary) error {
 			return err
 		}
 	}
-	return nil
+	s.aggregations, err = aggregation.Rewrite(s.aggregations, func(n algebra.Node) (algebra.Node, error) {
+		return s.expanded(ctx, d, n, &blend)
+	})
+	return err
 }
 
 func (s *Search) expanded(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
@@ -324,7 +328,7 @@ func (s *Search) readPatterns(ctx context.Context, d *dictionary) error {
 	}
 	byField := make(map[string][]wanted)
 	seen := make(map[string]bool)
-	nodes := append([]algebra.Node{s.node}, planner.SortFilters(s.sorts)...)
+	nodes := slices.Concat([]algebra.Node{s.node}, planner.SortFilters(s.sorts), aggregation.Nodes(s.aggregations))
 	for _, node := range nodes {
 		algebra.Walk(node, func(n algebra.Node) {
 			p, ok := n.(algebra.Pattern)

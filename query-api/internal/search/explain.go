@@ -10,6 +10,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/planner"
@@ -84,6 +85,19 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 		}
 		run.sorts[i].Nested, shown.sorts[i].Nested = filter.run, filter.shown
 	}
+	var hiddenFilters []algebra.Node
+	run.aggregations, err = aggregation.Rewrite(s.aggregations, func(n algebra.Node) (algebra.Node, error) {
+		filter, err := s.explained(ctx, d, n, &blend, &hidden)
+		hiddenFilters = append(hiddenFilters, filter.shown)
+		return filter.run, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	shown.aggregations, _ = aggregation.Rewrite(s.aggregations, func(algebra.Node) (n algebra.Node, _ error) {
+		n, hiddenFilters = hiddenFilters[0], hiddenFilters[1:]
+		return n, nil
+	})
 	run.node, shown.node = algebra.ShareStatistics(query.run), algebra.ShareStatistics(query.shown)
 	shown.cursor.Stats = hidden.in(s.cursor.Stats)
 	snapshot, err := s.searcher.index.Latest(ctx)

@@ -16,6 +16,7 @@ import (
 
 	"muster/platform/opensearch"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/dsl"
 	"muster/query-api/internal/search/planner"
@@ -63,6 +64,7 @@ type searchResponse struct {
 		} `json:"total"`
 		Hits []searchHit `json:"hits"`
 	} `json:"hits"`
+	Aggregations map[string]jsontext.Value `json:"aggregations"`
 }
 
 type searchHit struct {
@@ -85,7 +87,7 @@ type searchHit struct {
 // row, or who are erased, have no document.
 func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	s.cursor.Stats, s.cursor.Expansions = nil, nil
-	if !s.first && s.request.Size == 0 {
+	if s.isCounted() {
 		return &ranking{}, nil
 	}
 	body, err := s.remoteRequest()
@@ -100,6 +102,9 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 		s.cursor.Total = res.Hits.Total.Value
 	}
 	r := &ranking{}
+	if r.aggregations, err = dsl.Values(s.aggregations, res.Aggregations); err != nil {
+		return nil, remoteRequestError(err)
+	}
 	hits := res.Hits.Hits
 	if r.more = len(hits) > s.request.Size; r.more {
 		hits = hits[:s.request.Size]
@@ -141,21 +146,24 @@ func (s *Search) remoteRequest() ([]byte, error) {
 	if err == nil {
 		sort, err = renderer.Sort(s.sorts)
 	}
-	var unsupported *dsl.UnsupportedError
-	if errors.As(err, &unsupported) {
-		return nil, &TooExpensiveError{unsupported.Reason}
+	var aggregations dsl.Object
+	if err == nil {
+		aggregations, err = renderer.Aggregations(s.aggregations)
 	}
 	if err != nil {
-		return nil, err
+		return nil, remoteRequestError(err)
 	}
 	request := dsl.Object{
 		"query": query, "sort": sort, "size": 0, "_source": false, "track_total_hits": s.first,
 		"timeout": strconv.FormatInt(s.searcher.cfg.Timeout.Milliseconds(), 10) + "ms",
 	}
+	if len(aggregations) > 0 {
+		request["aggs"] = aggregations
+	}
 	if s.request.Size > 0 {
 		request["size"] = s.request.Size + 1
 	}
-	if !s.first {
+	if !s.first && s.request.Size > 0 {
 		after := []any{}
 		for _, k := range s.cursor.After.Keys {
 			after = append(after, jsontext.Value(k.Value))
@@ -167,6 +175,15 @@ func (s *Search) remoteRequest() ([]byte, error) {
 		return nil, fmt.Errorf("search: encode request: %w", err)
 	}
 	return body, nil
+}
+
+// remoteRequestError returns the error of a request that cannot be sent, or whose response is not exact.
+func remoteRequestError(err error) error {
+	var unsupported *dsl.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return &TooExpensiveError{unsupported.Reason}
+	}
+	return err
 }
 
 // withoutHidden excludes erased people whose rows are not deleted yet, so that totals do not count them.
@@ -254,6 +271,8 @@ func (s *Searcher) remoteError(err error) error {
 		return &TooExpensiveError{invalidScore}
 	case refused.Has("too_complex_to_determinize_exception"):
 		return &TooExpensiveError{"a pattern of the query is too complex: shorten it"}
+	case refused.Has("too_many_buckets_exception"):
+		return &TooExpensiveError{aggregation.ErrTooManyBuckets.Error()}
 	case refused.Says("Time exceeded"):
 		return s.timeLimitError()
 	case refused.Has("task_cancelled_exception"):

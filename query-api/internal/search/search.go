@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -20,6 +21,7 @@ import (
 
 	"muster/platform/opensearch"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
@@ -194,8 +196,11 @@ type Request struct {
 	Query  jsontext.Value
 	Sort   jsontext.Value
 	Source jsontext.Value
-	Cursor string // empty: the first page
-	Size   int
+	// Aggregations are those of all people who match. Name is that of the field, aggs or aggregations.
+	Aggregations     jsontext.Value
+	AggregationsName string
+	Cursor           string // empty: the first page
+	Size             int
 	// Timeout lowers the deadline; 0: no change.
 	Timeout time.Duration
 	// Organization is the caller: cursors are not valid for others.
@@ -206,6 +211,8 @@ type Request struct {
 type Page struct {
 	Total   int64
 	Results [][]byte // JSON objects
+	// Aggregations is a JSON object; nil: none were requested.
+	Aggregations []byte
 	// ProfileIDs are the people of Results, and Identifiers their identifiers (metering.Used).
 	ProfileIDs, Identifiers []string
 	Next                    string // empty: the last page
@@ -221,7 +228,8 @@ type Search struct {
 	cursor   cursor.Cursor
 	first    bool
 	// addresses: the query or the order uses a field of email addresses.
-	addresses bool
+	addresses    bool
+	aggregations []aggregation.Aggregation
 }
 
 // Prepare validates a request without reading the store. Its errors are the caller's.
@@ -263,6 +271,10 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	if out.source, err = clause.Source(r.Source, "_source"); err != nil {
 		return nil, err
 	}
+	out.aggregations, err = clause.Aggregations(r.Aggregations, cmp.Or(r.AggregationsName, "aggs"), options)
+	if err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -291,7 +303,7 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 	}
 	bounded, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	slot, err := s.searcher.admission.acquire(bounded, estimateCost(s.node, s.cursor.Stats))
+	slot, err := s.searcher.admission.acquire(bounded, s.cost())
 	if err == nil {
 		defer slot.release()
 		err = work(slot.newContext(bounded))
@@ -325,6 +337,11 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	}
 	s.searcher.pages.Inc()
 	page := &Page{Total: s.cursor.Total}
+	if len(s.aggregations) > 0 {
+		if page.Aggregations, err = aggregation.Append(nil, s.aggregations, r.aggregations); err != nil {
+			return nil, fmt.Errorf("search: aggregations: %w", err)
+		}
+	}
 	if page.Total == 0 {
 		return page, nil
 	}
@@ -371,6 +388,10 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	}
 	return page, nil
 }
+
+// Aggregates reports whether the response has aggregations. Such calls are limited, since they are free (rulings.md,
+// Search).
+func (s *Search) Aggregates() bool { return len(s.aggregations) > 0 }
 
 // CountsAddresses reports whether the response is only the total of a query on email addresses. Such calls are limited,
 // since they probe addresses for free (rulings.md, Search).

@@ -34,6 +34,11 @@ func (s *Server) SearchPeople(
 	if isTrue(request.Body.DryRun) {
 		return estimate(ctx, int64(r.Size))
 	}
+	if prepared.Aggregates() {
+		if err := call.AllowAggregations(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if prepared.CountsAddresses() {
 		if err := call.AllowAddressCount(ctx); err != nil {
 			return nil, err
@@ -48,7 +53,7 @@ func (s *Server) SearchPeople(
 	if err != nil {
 		return nil, err
 	}
-	x, size := exchangeOf(ctx), 0
+	x, size := exchangeOf(ctx), len(page.Aggregations)
 	for _, r := range page.Results {
 		size += len(r)
 	}
@@ -82,6 +87,9 @@ func pageOf(x *exchange, page *search.Page, charged int64) (list, error) {
 			return list{}, err
 		}
 	}
+	if page.Aggregations != nil {
+		out.tail = append(append(out.tail, `,"aggregations":`...), page.Aggregations...)
+	}
 	out.tail = append(out.tail, `,"credits_charged":`...)
 	out.tail = append(strconv.AppendInt(out.tail, charged, 10), '}')
 	return out, nil
@@ -98,6 +106,14 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 	}
 	if body.UnderscoreSource != nil {
 		r.Source = *body.UnderscoreSource
+	}
+	switch {
+	case body.Aggs != nil && body.Aggregations != nil:
+		return r, invalidf("aggs and aggregations are the same: give one of them")
+	case body.Aggs != nil:
+		r.Aggregations, r.AggregationsName = *body.Aggs, "aggs"
+	case body.Aggregations != nil:
+		r.Aggregations, r.AggregationsName = *body.Aggregations, "aggregations"
 	}
 	if body.Cursor != nil {
 		if r.Cursor = *body.Cursor; r.Cursor == "" {
@@ -200,8 +216,8 @@ func unsupportedFieldHint(name string) string {
 		return "use size"
 	case "sql":
 		return "sql is not supported: send a query clause as query; muster sql and the ClickHouse port accept SQL"
-	case "aggs", "aggregations", "facets":
-		return "aggregations are not supported; total is the number of matches"
+	case "facets":
+		return "use aggs"
 	case "highlight":
 		return "highlighting is not supported"
 	case "suggest":

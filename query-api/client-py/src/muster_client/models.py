@@ -379,6 +379,15 @@ class SearchRequest(TypedDict):
     """Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance."""
     _source: NotRequired[Any]
     """Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`."""
+    aggs: NotRequired[Optional[dict[str, Any]]]
+    """
+    Aggregations of all matches, by name, such as
+    `{"countries":{"terms":{"field":"profile.location.country.keyword"}}}`: `terms`, `range`, `date_histogram`,
+    `filter`, `filters`, `nested`, `reverse_nested`, `cardinality`, `min`, `max`, `avg`, `sum` and `value_count`,
+    in two levels. Fields that identify people or organizations cannot be aggregated.
+    """
+    aggregations: NotRequired[Optional[dict[str, Any]]]
+    """The same as `aggs`."""
     max_credits: NotRequired[Optional[int]]
     """
     Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
@@ -1074,6 +1083,8 @@ class SearchResponse(TypedDict):
     results: list[EnrichedNetwork]
     next_cursor: NotRequired[Optional[str]]
     """Null on the last page."""
+    aggregations: NotRequired[dict[str, dict[str, Any]]]
+    """Results of `aggs`, by name, in the shape of Elasticsearch."""
     credits_charged: int
 
 

@@ -1,9 +1,13 @@
 package clause
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"muster/query-api/internal/search/aggregation"
 )
 
 // format sets the formats of a range clause: names and patterns, separated by "||".
@@ -271,4 +275,98 @@ func monthName(text string) (month int, rest string, ok bool) {
 		}
 	}
 	return 0, text, false
+}
+
+// datePrinter returns a function that writes instants in a format, in UTC.
+func datePrinter(name string) (print func(ms int64) string, ok bool) {
+	switch name {
+	case "strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601", "date_optional_time":
+		return aggregation.ISODate, true
+	case "epoch_millis":
+		return func(ms int64) string { return strconv.FormatInt(ms, 10) }, true
+	case "epoch_second":
+		return epochSeconds, true
+	}
+	pattern, named := name, false
+	for _, f := range namedPatterns() {
+		if name == f[0] || name == "strict_"+f[0] && !strings.HasPrefix(f[0], "basic_") {
+			pattern, named = f[1], true
+		}
+	}
+	if len(pattern) > maxPattern {
+		return nil, false
+	}
+	parts, rest, ok := dateParts(pattern, make(map[byte]bool))
+	if !ok || rest != "" || len(parts) == 0 {
+		return nil, false
+	}
+	return func(ms int64) string { return string(appendDate(nil, parts, time.UnixMilli(ms).UTC(), named)) }, true
+}
+
+func epochSeconds(ms int64) string {
+	seconds, rest := ms/1000, ms%1000
+	if rest < 0 {
+		seconds, rest = seconds-1, rest+1000
+	}
+	text := strconv.FormatInt(seconds, 10)
+	if rest > 0 {
+		text += strings.TrimRight(fmt.Sprintf(".%03d", rest), "0")
+	}
+	return text
+}
+
+// appendDate appends the parts of a date. In named formats, numbers have all their digits.
+func appendDate(b []byte, parts []datePart, t time.Time, named bool) []byte {
+	for _, p := range parts {
+		n := p.n
+		switch {
+		case p.optional != nil:
+			b = appendDate(b, p.optional, t, named)
+			continue
+		case p.letter == 0:
+			b = append(b, p.literal...)
+			continue
+		case named && p.letter == 'S':
+			n = 3
+		case named && p.letter != 'y':
+			n = 2
+		}
+		b = append(b, p.write(t, n)...)
+	}
+	return b
+}
+
+// write returns a part with n letters of a date in UTC.
+func (p datePart) write(t time.Time, n int) string {
+	value := 0
+	switch p.letter {
+	case 'y':
+		if n == 2 {
+			return fmt.Sprintf("%02d", (t.Year()%100+100)%100)
+		}
+		return aggregation.Year(t.Year(), n)
+	case 'M':
+		if p.n == 3 {
+			return t.Month().String()[:3]
+		}
+		value = int(t.Month())
+	case 'd':
+		value = t.Day()
+	case 'H':
+		value = t.Hour()
+	case 'm':
+		value = t.Minute()
+	case 's':
+		value = t.Second()
+	case 'S':
+		return fmt.Sprintf("%09d", t.Nanosecond())[:n]
+	case 'Z':
+		if p.n < 4 {
+			return "+0000"
+		}
+		return "Z"
+	default: // X
+		return "Z"
+	}
+	return fmt.Sprintf("%0*d", n, value)
 }

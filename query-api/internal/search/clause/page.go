@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"muster/query-api/internal/search/aggregation"
 	"muster/schemas/readmodel"
 )
 
@@ -72,6 +73,7 @@ Date formats: %s. Years with a sign have four to nine digits. A time may end wit
 are optional. Elasticsearch's other formats are rejected: times without a date (`+"`hour`, `time`"+` and so on), weeks
 (`+"`week_date`, `weekyear`"+`) and days of a year (`+"`ordinal_date`"+`).
 
+%s
 ## Limits
 
 | | |
@@ -86,6 +88,13 @@ are optional. Elasticsearch's other formats are rejected: times without a date (
 | bytes of an analyzed text | %d |
 | characters of a number | %d |
 | values in the JSON of a query, or of its sort keys | %d |
+| levels of aggregations, without `+"`nested`, `reverse_nested` and `filter`"+` | %d |
+| aggregations of a request | %d |
+| distinct values that aggregations collect, in one shard of OpenSearch 50,000 for `+"`terms`"+` | %d |
+| buckets of a response | %d |
+| `+"`size` of `terms`"+` | %d |
+| ranges, or filters, of an aggregation | %d |
+| values of `+"`include` or `exclude`"+` | %d |
 
 A query that exceeds its time or memory limit, or has more than 8,192 pairs of a word, value or pattern and a field
 after expansion, is rejected with a 400. A query that misses its deadline, because index data is loaded first or other
@@ -95,12 +104,53 @@ searches run, gets a 503 with `+"`Retry-After`"+`; a retry may succeed. `+"`time
 
 | clause | why |
 |---|---|
-`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses,
-		MaxMinScoreDepth, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues)
+`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", aggregationsPage(), MaxDepth, MaxClauses,
+		MaxMinScoreDepth, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues,
+		aggregation.MaxLevels, aggregation.MaxAggregations, aggregation.MaxCollected, aggregation.MaxBuckets,
+		aggregation.MaxSize, maxRanges, maxIncluded)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)
 		}
 	}
+	return b.String()
+}
+
+// aggregationsPage returns the section about aggregations.
+func aggregationsPage() string {
+	var b strings.Builder
+	b.WriteString(`## Aggregations
+
+` + "`aggs` (or `aggregations`) of a request are answered as `aggregations`" + `, in the shape of Elasticsearch. They are those of
+all matches, on every page, are free, and are limited to 60 calls per minute and key. Fields with names of people, e-mail
+addresses, ids, usernames and URLs cannot be aggregated, also not by filters of aggregations. Of text fields, aggregate
+` + "`.keyword`" + `.
+
+| aggregation | parameters | differs from Elasticsearch |
+|---|---|---|
+`)
+	for _, k := range AggregationKinds() {
+		names := make([]string, len(k.Parameters))
+		for i, p := range k.Parameters {
+			names[i] = "`" + p.Name + "`"
+		}
+		if k.Kind == aggregation.Filter {
+			names = []string{"a clause"}
+		}
+		notes := k.Notes
+		if len(k.NoEffect) > 0 {
+			ignored := make([]string, len(k.NoEffect))
+			for i, p := range k.NoEffect {
+				ignored[i] = "`" + p.Name + "`"
+			}
+			notes = strings.TrimSpace(notes + " Without effect: " + strings.Join(ignored, ", ") + ".")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Kind, strings.Join(names, ", "), notes)
+	}
+	b.WriteString(`
+` + "`order` has `_count`, `_key`" + `, and the names of metrics, filters and (reverse) nested aggregations inside. The results of
+both executors are exact, but for ` + "`cardinality`" + ` above 40,000 values on OpenSearch, which is within 1%. An aggregation
+that would not be exact is rejected.
+`)
 	return b.String()
 }

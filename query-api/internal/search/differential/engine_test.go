@@ -77,7 +77,7 @@ func newEngineOf(t *testing.T, cfg search.Config, deps search.Deps) *engine {
 // walk returns the total and the IDs of the first pages.
 func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []string, err error) {
 	r := search.Request{Size: size, Organization: "test"}
-	if r.Query, r.Sort, err = read(body); err != nil {
+	if err := read(body, &r); err != nil {
 		return nil, err
 	}
 	for range pages {
@@ -102,13 +102,16 @@ func (e *engine) ask(ctx context.Context, r search.Request) (*search.Page, error
 	return prepared.Run(ctx)
 }
 
-func read(body []byte) (query, sort jsontext.Value, err error) {
+// read reads the fields of a request.
+func read(body []byte, r *search.Request) error {
 	var in struct {
-		Query jsontext.Value `json:"query"`
-		Sort  jsontext.Value `json:"sort"`
+		Query        jsontext.Value `json:"query"`
+		Sort         jsontext.Value `json:"sort"`
+		Aggregations jsontext.Value `json:"aggs"`
 	}
-	err = json.Unmarshal(body, &in)
-	return in.Query, in.Sort, err
+	err := json.Unmarshal(body, &in)
+	r.Query, r.Sort, r.Aggregations = in.Query, in.Sort, in.Aggregations
+	return err
 }
 
 // Search returns the first hits, at least maxHits if there are that many.
@@ -117,8 +120,7 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 	if e.paged {
 		r.Size = pageSize
 	}
-	var err error
-	if r.Query, r.Sort, err = read(body); err != nil {
+	if err := read(body, &r); err != nil {
 		return searchtest.Result{}, err
 	}
 	var out searchtest.Result
@@ -127,7 +129,7 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 		if err != nil {
 			return out, err
 		}
-		out.Total = int(p.Total)
+		out.Total, out.Aggregations = int(p.Total), p.Aggregations
 		for i, id := range p.ProfileIDs {
 			inner, err := searchtest.InnerOf(p.Results[i])
 			if err != nil {
@@ -143,8 +145,8 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 }
 
 // allowed returns a function that reports whether a clause or parameter is supported.
-func allowed() func(name, parameter string) bool {
-	known := map[string]bool{"sort": true}
+func allowed(aggregations bool) func(name, parameter string) bool {
+	known := map[string]bool{"sort": true, "aggs": aggregations}
 	for _, c := range clause.Clauses() {
 		if c.Refused != "" {
 			continue
@@ -160,7 +162,7 @@ func allowed() func(name, parameter string) bool {
 	return func(name, parameter string) bool {
 		parameter, _, _ = strings.Cut(parameter, ".")
 		switch {
-		case parameter == "" || name == "sort":
+		case parameter == "" || name == "sort" || name == "aggs":
 			return known[name]
 		case parameter == "fields_boost", parameter == "fields_pattern", parameter == "default_fields":
 			return known[name+".fields"]

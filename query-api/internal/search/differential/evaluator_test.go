@@ -64,7 +64,7 @@ func TestSearch_EqualsEvaluator(t *testing.T) {
 	reference := collection(t, docs)
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	muster := newEngine(t, conn, func() time.Time { return now })
-	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 11, Allowed: allowed()})
+	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 11, Allowed: allowed(false)})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "evaluator")
 	compare := func(q map[string]any, totalsOnly bool) (total int, refused, err error) {

@@ -173,7 +173,7 @@ func ask(ctx context.Context, index string, body map[string]any, size int) (sear
 	if err != nil {
 		return searchtest.Result{}, err
 	}
-	out := searchtest.Result{Total: res.Total}
+	out := searchtest.Result{Total: res.Total, Aggregations: res.Aggregations}
 	for _, h := range res.Hits {
 		hit := searchtest.Hit{ID: h.ID, Score: h.Score, Sort: h.Sort, Inner: map[string]searchtest.Inner{}}
 		for name, inner := range h.Inner {

@@ -35,7 +35,7 @@ func TestSearch_IndexFollowsPartsAsTheyChange(t *testing.T) {
 		search.Config{Timeout: waitTimeout, StatsAge: -1},
 		sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""),
 	)
-	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 5, Allowed: allowed()})
+	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 5, Allowed: allowed(false)})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(3, 4))
 	do := func(sql string) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/readmodel"
@@ -144,10 +145,12 @@ type collector struct {
 	hidden    []int
 	keys      []sortKey // of the part, one for each of sorts
 	candidate candidate
+	partials  []aggregation.Partial
+	budget    *aggregation.Budget
 }
 
 func newCollector(q *Question, fallible bool) (*collector, error) {
-	c := &collector{limit: q.Limit, fallible: fallible}
+	c := &collector{limit: q.Limit, fallible: fallible, partials: aggregation.NewPartials(q.Aggregations)}
 	for _, s := range q.Sort {
 		if s.Kind == planner.SortDocument {
 			continue
@@ -304,6 +307,15 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 			found += bits.OnesCount64(w)
 		}
 		c.total += int64(found)
+		if len(c.partials) > 0 && found > 0 {
+			c.aggregate(plan.aggregations, lo, hi, out)
+			switch {
+			case pace.over:
+				return pace.ctx.Err()
+			case c.budget.Exceeded():
+				return &TooLarge{aggregation.ErrTooManyValues.Error()}
+			}
+		}
 		if found == 0 || c.limit == 0 {
 			continue
 		}

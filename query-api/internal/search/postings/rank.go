@@ -9,6 +9,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"golang.org/x/sync/errgroup"
 
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 )
@@ -34,6 +35,8 @@ type Question struct {
 	CountFields func(context.Context, *Snapshot) error
 	// Inner are the clauses whose matching elements are returned for the people of the page.
 	Inner []algebra.Nested
+	// Aggregations are those of all people who match, whatever the page.
+	Aggregations []aggregation.Aggregation
 }
 
 // Answer is a page.
@@ -45,6 +48,8 @@ type Answer struct {
 	Invalid bool
 	// Elements are, for each place and each of Question.Inner, the elements that match.
 	Elements [][][]Element
+	// Aggregations are the results of Question.Aggregations.
+	Aggregations []aggregation.Value
 
 	page []candidate // one for each of Places
 }
@@ -59,9 +64,10 @@ type Element struct {
 
 // plan is a question compiled for one part.
 type plan struct {
-	root  op
-	keys  []sortKey // one for each sort key that has values
-	inner []innerPlan
+	root         op
+	keys         []sortKey // one for each sort key that has values
+	inner        []innerPlan
+	aggregations []aggregator
 }
 
 // innerPlan finds the elements that match a clause.
@@ -79,6 +85,9 @@ func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{root: root}
+	if p.aggregations, err = c.aggregators(q.Aggregations, ""); err != nil {
+		return nil, err
+	}
 	if q.Limit == 0 {
 		return p, nil
 	}
@@ -186,12 +195,14 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	}
 	workers := max(1, min(q.Workers, people/(8*window)))
 	collectors := make([]*collector, workers)
+	budget := &aggregation.Budget{}
 	g, working := errgroup.WithContext(ctx)
 	for i := range collectors {
 		var err error
 		if collectors[i], err = newCollector(q, planner.Fallible(q.Node)); err != nil {
 			return nil, errors.Join(err, g.Wait())
 		}
+		collectors[i].budget = budget
 		g.Go(func() error {
 			own, done := c.worker(working, x)
 			defer done()
@@ -219,8 +230,12 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	}
 	for _, other := range collectors[1:] {
 		collectors[0].join(other)
+		aggregation.Merge(q.Aggregations, collectors[0].partials, other.partials)
 	}
 	a := collectors[0].answer()
+	if a.Aggregations, err = aggregation.Finish(q.Aggregations, collectors[0].partials); err != nil {
+		return nil, &TooLarge{err.Error()}
+	}
 	if len(q.Inner) > 0 && len(a.Places) > 0 {
 		err = c.inner(ctx, x, q, views, a)
 	}

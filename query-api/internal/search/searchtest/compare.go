@@ -16,8 +16,9 @@ type Searcher interface {
 
 // Result is the result of a search.
 type Result struct {
-	Total int
-	Hits  []Hit
+	Total        int
+	Hits         []Hit
+	Aggregations jsontext.Value
 }
 
 // Hit is a matching document.

@@ -10,14 +10,14 @@ import (
 type Options struct {
 	Seed uint64
 	// Allowed reports whether a parameter of a clause may be used, or the clause if the parameter is "". The clauses
-	// "sort" and "function" (of function_score) have parameters too. Nil allows everything.
+	// "sort", "aggs" and "function" (of function_score) have parameters too. Nil allows everything.
 	Allowed func(clause, parameter string) bool
 }
 
 // Query is a random search request.
 type Query struct {
 	Number int
-	// Body has the field query, and sometimes sort.
+	// Body has the field query, and sometimes sort and aggs.
 	Body map[string]any
 	// Uses are the names of its clauses and parameters: "match", "match.operator".
 	Uses []string
@@ -101,6 +101,12 @@ func (g *Generator) Next() Query {
 		if g.allowed("sort", "") && g.r.IntN(8) == 0 {
 			g.use("sort")
 			body["sort"] = g.sort()
+		}
+		if g.allowed(aggs, "") && g.r.IntN(3) == 0 {
+			if a := g.aggregations(g.anchor, 2); len(a) > 0 {
+				g.use(aggs)
+				body[aggs] = a
+			}
 		}
 		g.drawn++
 		return Query{Number: g.drawn, Body: body, Uses: sorted(g.uses), TotalsOnly: g.fuzzed}
