@@ -191,7 +191,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	in := describe(cfg, backend, clickHouse)
 	in.OpenSearch = searchVariables(deps.Getenv)
-	applied, err := prepareAccounts(ctx, cfg, kafka, deps, &in)
+	applied, err := prepareAccounts(ctx, cfg, kafka, deps, sample, &in)
 	if err != nil {
 		return errors.Join(err, deps.Applied(applied))
 	}
