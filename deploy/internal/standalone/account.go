@@ -103,7 +103,9 @@ func developmentKey(ctx context.Context, accounts *queryapi.Accounts, earlier st
 			}
 		}
 	}
-	_, created, err := accounts.CreateKey(ctx, organization, queryapi.KeyOptions{Name: "muster up"})
+	_, created, err := accounts.CreateKey(ctx, organization, queryapi.KeyOptions{
+		Name: "muster up", Scopes: event.Scopes(), // it is the operator's
+	})
 	if err != nil {
 		return "", fmt.Errorf("create the development key: %w", err)
 	}
