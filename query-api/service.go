@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/netip"
@@ -26,6 +27,7 @@ import (
 	"muster/query-api/internal/bulk"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
+	"muster/query-api/internal/explore"
 	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
@@ -215,12 +217,22 @@ type Deps struct {
 	Suppressed *suppress.Set
 	// Platforms parses profile URLs; default identity.Default().
 	Platforms *identity.Platforms
+	// Questions are the saved questions of analysts at /explore, and Analyze runs their statements as the analysts'
+	// read-only user; nil if there are none.
+	Questions []Question
+	Analyze   func(ctx context.Context, statement, format string, out io.Writer) error
 	// Logger, Registerer and Tracing are discarded if nil; Now defaults to time.Now.
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Tracing    trace.TracerProvider
 	Now        func() time.Time
 }
+
+// Question is a saved question of analysts, Chart how its answer is drawn.
+type (
+	Question = explore.Question
+	Chart    = explore.Chart
+)
 
 // Service is the query-api service.
 type Service struct {
@@ -327,7 +339,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,
 		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf, SearchAsOf: s.searchMark.AsOf,
-		Bulk: s.bulk, Erased: s.isErased,
+		Bulk: s.bulk, Questions: deps.Questions, Analyze: deps.Analyze, Erased: s.isErased,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {

@@ -22,11 +22,13 @@ func picture(name string) string { return filepath.Join("..", "docs", "images", 
 // screenshots returns the screenshots in the documentation with their source files and directories.
 func screenshots() map[string][]string {
 	const docs, status = "../../query-api/internal/docs/", "../internal/status/page/web"
+	const explore = "../../query-api/internal/explore/web"
 	return map[string][]string{
 		"docs-reference.png":  {docs + "web"},
 		"docs-answer.png":     {docs + "web"},
 		"docs-guide-dark.png": {docs + "web", docs + "guides/search.md"},
 		"status.png":          {status},
+		"explore-search.png":  {explore},
 	}
 }
 

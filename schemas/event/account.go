@@ -75,12 +75,17 @@ const (
 	ScopeWebset   = "webset"
 	ScopeContext  = "context"
 	ScopeUsage    = "usage"
+	// ScopeAnalyze allows saved questions to all data (analysts.md). It is not a default.
+	ScopeAnalyze = "analyze"
 )
 
-// Scopes returns all scopes, the default of a key.
-func Scopes() []string {
+// DefaultScopes returns the scopes of a key that is created without any: all except ScopeAnalyze.
+func DefaultScopes() []string {
 	return []string{ScopeEnrich, ScopeSearch, ScopeDiscover, ScopeWebset, ScopeContext, ScopeUsage}
 }
+
+// Scopes returns all scopes.
+func Scopes() []string { return append(DefaultScopes(), ScopeAnalyze) }
 
 // Key is the state of an API key, on TopicAccount with the key [Key.EventKey]. The API key itself is never
 // stored.

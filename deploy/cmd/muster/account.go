@@ -244,7 +244,7 @@ func (c *command) keyCreate() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("scopes") && len(o.Scopes) == 0 {
-				return fmt.Errorf("--scopes is empty: pass some of %s, or omit it for a key with all scopes",
+				return fmt.Errorf("--scopes is empty: pass some of %s, or omit it for a key with the default scopes",
 					strings.Join(event.Scopes(), ","))
 			}
 			if expires < 0 {
@@ -274,7 +274,7 @@ func (c *command) keyCreate() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Name, "name", "", "name of the key")
 	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil,
-		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all)")
+		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all except analyze)")
 	cmd.Flags().DurationVar(&expires, "expires-in", 0, "validity of the key, such as 720h (default: unlimited)")
 	addJSONFlag(cmd)
 	return cmd

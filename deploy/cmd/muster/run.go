@@ -16,6 +16,7 @@ import (
 
 	"muster/deploy/docs"
 	"muster/deploy/erasure"
+	"muster/deploy/internal/analyst"
 	"muster/deploy/internal/searchcluster"
 	"muster/deploy/internal/status/page"
 	discovery "muster/discovery-worker"
@@ -322,6 +323,9 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		ClickHouse: conn, Bus: s.kafka, Secret: s.secret, Logger: s.tel.Logger, Registerer: s.tel.Registry,
 		Tracing:    s.tel.Tracing,
 		Suppressed: s.erased.Set(),
+	}
+	if deps.Questions, deps.Analyze, err = analyst.Saved(docs.Pages(), s.store, false, s.getenv); err != nil {
+		return runnable{}, errors.Join(err, conn.Close())
 	}
 	cluster, err := searchcluster.Open(s.getenv, s.secret)
 	if err != nil {

@@ -128,6 +128,7 @@ func variableSettings() []setting {
 		value("CLICKHOUSE_TLS_CA_FILE", "PEM file of the authorities that sign ClickHouse's certificates"),
 		value("CLICKHOUSE_TLS_CERT_FILE", "PEM file of the client certificate for ClickHouse"),
 		value("CLICKHOUSE_TLS_KEY_FILE", "PEM file of the client certificate's key for ClickHouse"),
+		secret("MUSTER_ANALYST_DSN", "user of the questions at /explore on an external ClickHouse; empty: no questions"),
 		value("REDIS_URL", "Redis that replicas of query-api share; empty: none"),
 		value("REDIS_TLS_CA_FILE", "PEM file of the authorities that sign Redis' certificates"),
 		value("REDIS_TLS_CERT_FILE", "PEM file of the client certificate for Redis"),

@@ -10,14 +10,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"muster/deploy/docs"
 	"muster/deploy/internal/analyst"
 	"muster/platform/atomicfile"
 	"muster/platform/clickhouse"
 	"muster/platform/console"
+	queryapi "muster/query-api"
 	"muster/schemas/readmodel"
 )
 
@@ -30,14 +33,14 @@ func formats() map[string]string {
 }
 
 func (c *command) sqlCommand() *cobra.Command {
-	var format, file, output string
+	var format, file, output, question string
 	var own bool
 	cmd := &cobra.Command{
 		Use:   "sql [STATEMENT]",
 		Short: "Query the analyst views with SQL",
 		Long: `Runs ClickHouse SQL on the analyst views (people, positions, education, companies, company_headcount,
 accounts, repositories, commits, languages_by_month, links, usage, freshness) and the underlying read models
-(as muster.<table>), read-only. The statement is the argument. Otherwise the statements are read from a file (--file;
+(as muster.<table>), read-only. The statement is the argument, or a saved question (--question). Otherwise the statements are read from a file (--file;
 from a .md file its sql blocks, in order, as in a notebook), or from standard input, each ended by ";" at the end of a
 line. A terminal has line editing and history; help and exit work.
 
@@ -49,11 +52,26 @@ connect without the password in the data directory can read the views only.
 
 Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 		Example: `  muster sql "SELECT country, count() AS people FROM people GROUP BY country ORDER BY people DESC"
+  muster sql --question list
+  muster sql --question 3
   muster sql --file deploy/docs/questions.md
   muster sql --format csv --output people.csv "SELECT * FROM people"`,
 		GroupID: "data",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if question == "list" {
+				return listQuestions(cmd)
+			}
+			if question != "" {
+				if len(args) > 0 || file != "" {
+					return errors.New("a saved question excludes a statement and --file")
+				}
+				saved, err := savedQuestion(question)
+				if err != nil {
+					return err
+				}
+				args = []string{saved.Statement}
+			}
 			client, err := c.analystClient(own)
 			if err != nil {
 				return err
@@ -84,8 +102,35 @@ Exit status: 0; 1 a statement failed; 2 no statement could be run.`,
 		"table, csv, tsv, json (one object per line), markdown, vertical, or a ClickHouse format")
 	flags.StringVar(&file, "file", "", "file of statements: .sql, or .md with sql blocks")
 	flags.StringVar(&output, "output", "", "output file (default: standard output)")
+	flags.StringVar(&question, "question", "", "`NUMBER` of a saved question (deploy/docs/questions.md), or list")
 	flags.BoolVar(&own, "service-user", false, "run as the services' user, without the analyst limits; still read-only")
 	return cmd
+}
+
+// savedQuestion returns a saved question by its number.
+func savedQuestion(number string) (queryapi.Question, error) {
+	questions, err := analyst.Questions(docs.Pages())
+	if err != nil {
+		return queryapi.Question{}, err
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > len(questions) {
+		return queryapi.Question{}, fmt.Errorf("no saved question %q: pass 1 to %d; `muster sql --question list` lists them",
+			number, len(questions))
+	}
+	return questions[n-1], nil
+}
+
+func listQuestions(cmd *cobra.Command) error {
+	questions, err := analyst.Questions(docs.Pages())
+	if err != nil {
+		return err
+	}
+	tw := newTable(cmd.OutOrStdout(), "QUESTION\tTITLE")
+	for _, q := range questions {
+		fmt.Fprintf(tw, "%d\t%s\n", q.Number, q.Title)
+	}
+	return tw.Flush()
 }
 
 // runStatements calls ask with the statement of the argument, else with those of a file, else of standard input.

@@ -123,17 +123,21 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	deps.Progress.Begin("Loading sample data", summary.Bytes)
 	defer deps.Progress.End()
 	loaded := int64(0)
-	for _, kind := range sampledata.Kinds() {
-		paths := []string{filepath.Join(dir, sampledata.FileName(kind))}
+	for _, kind := range append(sampledata.Kinds(), string(record.KindErasure)) {
+		var paths []string
+		if kind != string(record.KindErasure) {
+			paths = append(paths, filepath.Join(dir, sampledata.FileName(kind)))
+		}
 		example, err := sampledata.Example(kind)
 		if err != nil {
 			return fmt.Errorf("load the sample: %w", err)
 		}
 		if example != nil {
-			paths = append(paths, filepath.Join(dir, "example-"+sampledata.FileName(kind)))
-			if err := os.WriteFile(paths[1], example, 0o600); err != nil {
+			path := filepath.Join(dir, "example-"+sampledata.FileName(kind))
+			if err := os.WriteFile(path, example, 0o600); err != nil {
 				return fmt.Errorf("write the sample's examples: %w", err)
 			}
+			paths = append(paths, path)
 		}
 		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka, StateDir: ingest.StateDirOf(cfg.DataDir)},
 			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded},

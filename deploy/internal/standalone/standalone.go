@@ -19,6 +19,7 @@ import (
 
 	"muster/deploy/docs"
 	"muster/deploy/erasure"
+	"muster/deploy/internal/analyst"
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
 	"muster/deploy/internal/searchcluster"
@@ -191,7 +192,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	in := describe(cfg, backend, clickHouse)
 	in.OpenSearch = searchVariables(deps.Getenv)
-	applied, err := prepareAccounts(ctx, cfg, kafka, deps, &in)
+	applied, err := prepareAccounts(ctx, cfg, kafka, deps, sample, &in)
 	if err != nil {
 		return errors.Join(err, deps.Applied(applied))
 	}
@@ -203,6 +204,11 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry,
 		Tracing:    deps.Telemetry.Tracing,
 		Suppressed: erased.Set(), OpenSearch: cluster.Client(),
+	}
+	apiDeps.Questions, apiDeps.Analyze, err = analyst.Saved(docs.Pages(), clickHouse.config, clickHouse.down != nil,
+		deps.Getenv)
+	if err != nil {
+		return err
 	}
 	if deps.Getenv(queryapi.RedisEnv) != "" {
 		if apiDeps.Redis, err = queryapi.OpenRedis(deps.Getenv); err != nil {

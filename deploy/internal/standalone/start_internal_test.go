@@ -48,7 +48,7 @@ func TestRun_FailedStartsShareAKey(t *testing.T) {
 	var keys []string
 	for range 2 {
 		in := describe(cfg, kafkaBackend{config: kafka}, clickHouseBackend{})
-		_, err := prepareAccounts(t.Context(), cfg, kafka, deps, &in)
+		_, err := prepareAccounts(t.Context(), cfg, kafka, deps, sampleState{}, &in)
 		require.NoError(t, err)
 		keys = append(keys, in.APIKey)
 	}

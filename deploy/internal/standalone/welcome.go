@@ -152,6 +152,7 @@ muster is running; Ctrl-C stops it. Data directory: %s
 
   API         %s
   Docs        %s/docs
+  Explore     %s/explore
   API key     %s
   Ingest      %s
   Admin       %s  (status page; /metrics /healthz /readyz)
@@ -160,7 +161,7 @@ muster is running; Ctrl-C stops it. Data directory: %s
 
 Try:
 
-`, w.DataDir, in.BaseURL, in.BaseURL, key, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka, login)
+`, w.DataDir, in.BaseURL, in.BaseURL, in.BaseURL, key, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka, login)
 	for _, line := range w.Curl() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}

@@ -2,19 +2,14 @@ package docs
 
 import (
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"io/fs"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
+
+	"muster/query-api/internal/staticfiles"
 )
 
 //go:embed web guides
@@ -38,15 +33,6 @@ const (
 		"form-action 'self'; frame-ancestors 'none'"
 )
 
-// file is a served file.
-type file struct {
-	kind   string // media type
-	body   []byte
-	packed []byte // gzip-compressed body; nil if not compressed
-	policy string
-	tag    string
-}
-
 // Config selects what is served.
 type Config struct {
 	// Clauses is the generated Markdown page of the search language; its sections become part of the search guide.
@@ -62,7 +48,7 @@ type Config struct {
 // Handler serves the documentation. It is safe for concurrent use.
 type Handler struct {
 	cfg      Config
-	files    map[string]file
+	files    staticfiles.Files
 	template *template.Template
 	site     *site
 	index    *index
@@ -70,7 +56,7 @@ type Handler struct {
 
 // New renders the pages.
 func New(cfg Config) (*Handler, error) {
-	h := &Handler{cfg: cfg, files: make(map[string]file)}
+	h := &Handler{cfg: cfg, files: make(staticfiles.Files)}
 	if err := h.load(); err != nil {
 		return nil, fmt.Errorf("documentation: %w", err)
 	}
@@ -87,14 +73,14 @@ func (h *Handler) load() (err error) {
 		if err != nil {
 			return err
 		}
-		h.add(Path+"/assets/scalar.js", file{kind: "text/javascript; charset=utf-8", packed: packed})
+		h.files.Add(Path+"/assets/scalar.js", staticfiles.File{Kind: "text/javascript; charset=utf-8", Packed: packed})
 	}
 	for name, kind := range assets {
 		body, err := files.ReadFile("web/" + name)
 		if err != nil {
 			return err
 		}
-		h.add(Path+"/assets/"+name, file{kind: kind, body: body})
+		h.files.Add(Path+"/assets/"+name, staticfiles.File{Kind: kind, Body: body})
 	}
 	if h.template, err = template.ParseFS(files, "web/page.html"); err != nil {
 		return err
@@ -104,16 +90,10 @@ func (h *Handler) load() (err error) {
 	}
 	h.index = newIndex(h.site.pages)
 	for path, f := range h.site.other {
-		h.add(path, f)
+		h.files.Add(path, f)
 	}
-	h.add(searchPath, file{}) // rendered for each request
+	h.files.Add(searchPath, staticfiles.File{}) // rendered for each request
 	return h.addPages()
-}
-
-func (h *Handler) add(path string, f file) {
-	sum := sha256.Sum256(append(f.packed, f.body...))
-	f.tag = `"` + hex.EncodeToString(sum[:12]) + `"`
-	h.files[path] = f
 }
 
 // addPages renders the pages with their navigation.
@@ -124,7 +104,7 @@ func (h *Handler) addPages() error {
 		}
 		content.Path = path
 		body, err := h.render(content)
-		h.add(path, file{kind: "text/html; charset=utf-8", body: body, policy: policy})
+		h.files.Add(path, staticfiles.File{Kind: "text/html; charset=utf-8", Body: body, Policy: policy})
 		return err
 	}
 	start := content{Title: "Documentation", List: true}
@@ -173,15 +153,10 @@ func (h *Handler) render(c content) ([]byte, error) {
 }
 
 // Has reports whether a path is served.
-func (h *Handler) Has(path string) bool {
-	_, ok := h.files[path]
-	return ok
-}
+func (h *Handler) Has(path string) bool { return h.files.Has(path) }
 
 // Paths returns the served paths, sorted.
-func (h *Handler) Paths() []string {
-	return slices.Sorted(maps.Keys(h.files))
-}
+func (h *Handler) Paths() []string { return h.files.Paths() }
 
 // ServeHTTP serves a GET. It redirects a path with a final slash.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -203,64 +178,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "cannot render the page", http.StatusInternalServerError)
 			return
 		}
-		f = file{kind: "text/html; charset=utf-8", body: body, policy: pagePolicy}
+		f = staticfiles.File{Kind: "text/html; charset=utf-8", Body: body, Policy: pagePolicy}
 	}
-	header := w.Header()
-	header.Set("Content-Type", f.kind)
-	// Cached, but revalidated, so that a new version is visible immediately.
-	header.Set("Cache-Control", "no-cache")
-	if f.tag != "" {
-		header.Set("ETag", f.tag)
-	}
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if f.policy != "" {
-		header.Set("Content-Security-Policy", f.policy)
-		header.Set("Cross-Origin-Opener-Policy", "same-origin")
-	}
-	if f.tag != "" && strings.Contains(r.Header.Get("If-None-Match"), f.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	body := f.body
-	if f.packed != nil {
-		header.Set("Vary", "Accept-Encoding")
-		if acceptsGzip(r) {
-			header.Set("Content-Encoding", "gzip")
-			body = f.packed
-		} else {
-			var err error
-			if body, err = unpack(f.packed); err != nil {
-				// Embedded files are valid: a test decompresses them.
-				header.Del("ETag")
-				http.Error(w, "the file cannot be read", http.StatusInternalServerError)
-				return
-			}
-		}
-	}
-	// The client may have disconnected.
-	_, _ = w.Write(body)
-}
-
-func acceptsGzip(r *http.Request) bool {
-	for _, value := range r.Header.Values("Accept-Encoding") {
-		for part := range strings.SplitSeq(value, ",") {
-			coding, q, _ := strings.Cut(strings.TrimSpace(part), ";")
-			if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-				weight := strings.ReplaceAll(q, " ", "")
-				return strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" || !strings.HasPrefix(weight, "q=")
-			}
-		}
-	}
-	return false
-}
-
-func unpack(packed []byte) ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(r)
-	return body, errors.Join(err, r.Close())
+	f.Serve(w, r)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
+
+	"muster/query-api/internal/staticfiles"
 )
 
 const (
@@ -38,12 +40,12 @@ func Guide(name, clauses string) ([]byte, error) {
 type site struct {
 	pages  []*page
 	groups []group
-	other  map[string]file // images and data, by path
+	other  map[string]staticfiles.File // images and data, by path
 }
 
 // newSite renders the guides and the pages of cfg.
 func newSite(cfg Config) (*site, error) {
-	s := &site{other: make(map[string]file)}
+	s := &site{other: make(map[string]staticfiles.File)}
 	served := make(map[string]string)
 	sources := make(map[*page][]byte)
 	add := func(p *page, source []byte) {
@@ -109,7 +111,7 @@ func (s *site) readPages(pages fs.FS, served map[string]string, add func(*page, 
 			}, source)
 		default:
 			served[repositoryPath] = Path + "/" + name
-			s.other[Path+"/"+name] = file{kind: kind, body: source}
+			s.other[Path+"/"+name] = staticfiles.File{Kind: kind, Body: source}
 		}
 		return nil
 	})

@@ -52,6 +52,10 @@ func (s *Server) serveMCP(transport http.Handler, w http.ResponseWriter, r *http
 	out := &mcpWriter{ResponseWriter: w, server: s, mcp: m}
 	r = r.WithContext(context.WithValue(r.Context(), mcpExchangeKey{}, m))
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	// The SDK requires clients to accept streams, which this endpoint never sends.
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		r.Header.Set("Accept", "application/json, text/event-stream")
+	}
 	transport.ServeHTTP(out, r)
 	out.finish()
 }

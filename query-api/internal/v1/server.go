@@ -28,6 +28,7 @@ import (
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/docs"
+	"muster/query-api/internal/explore"
 	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/mcptools"
 	"muster/query-api/internal/metering"
@@ -62,7 +63,7 @@ type Config struct {
 	Origins []string
 }
 
-// Deps holds the dependencies of a [Server]. All fields are required.
+// Deps holds the dependencies of a [Server]. All fields are required, but for the questions.
 type Deps struct {
 	Store    *readstore.Store
 	Search   *search.Searcher
@@ -74,6 +75,9 @@ type Deps struct {
 	// Erased reports whether a stored response is about an erased person.
 	Erased    func(idempotency.Answer) bool
 	Platforms *identity.Platforms
+	// Questions are the saved questions of analysts, and Analyze runs their statements; nil if there are none.
+	Questions []explore.Question
+	Analyze   Analyze
 	// AsOf returns the time as of which the read models have every published record; ok is false if it is unknown.
 	// SearchAsOf is that of the search index.
 	AsOf, SearchAsOf func() (asOf time.Time, ok bool)
@@ -103,6 +107,8 @@ type Server struct {
 	searchAsOf  func() (time.Time, bool)
 	description []byte
 	fields      recordFields
+	questions   []explore.Question
+	analyze     Analyze
 	logger      *slog.Logger
 	tracer      trace.Tracer
 	metrics     *metrics
@@ -133,7 +139,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		bulk:   deps.Bulk, erased: deps.Erased,
 		uploads: make(chan struct{}, maxUploads), downloads: make(chan struct{}, maxDownloads),
 		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
-		asOf: deps.AsOf, searchAsOf: deps.SearchAsOf,
+		asOf: deps.AsOf, searchAsOf: deps.SearchAsOf, questions: deps.Questions, analyze: deps.Analyze,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
 		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}
@@ -175,15 +181,18 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	const minSize = 200 // bytes; smaller bodies do not compress
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minSize),
 		gzhttp.ContentTypes([]string{"application/json", "application/x-ndjson", "text/csv", "text/html", "text/css",
-			"text/javascript"}))
+			"text/javascript", "image/svg+xml"}))
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
 	// Rendered on the first request: rendering would delay the start by about 0.1 s.
-	pages := sync.OnceValues(func() (*docs.Handler, error) {
+	documents := &operation{id: "getDocs", method: http.MethodGet, path: docs.Path}
+	next := s.servePages(documents, sync.OnceValues(func() (embeddedPages, error) {
 		return docs.New(docs.Config{Clauses: clause.Page(), Pages: cfg.Pages, Reference: true})
-	})
-	s.handler = s.observe(s.crossOrigin(compress(s.document(pages, s.rejectEscapedPaths(router)))))
+	}), s.rejectEscapedPaths(router))
+	next = s.servePages(&operation{id: "getExplore", method: http.MethodGet, path: explore.Path},
+		sync.OnceValues(func() (embeddedPages, error) { return explore.New() }), next)
+	s.handler = s.observe(s.crossOrigin(compress(redirectRoot(documents, s.serveQuestions(next)))))
 	return s, nil
 }
 
@@ -241,7 +250,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	for _, op := range operations() {
 		paths = append(paths, op.path)
 	}
-	paths = append(paths, docs.Path)
+	paths = append(paths, docs.Path, explore.Path)
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusNotFound,
 		detail: "no such path: " + suggest.Hint(r.URL.Path, paths, "/docs and /v1/openapi.json list all paths"),

@@ -1,0 +1,14 @@
+// Addresses of views: the part after #, which browsers do not send.
+
+export function go(hash) {
+  if (location.hash === "#" + hash) window.dispatchEvent(new HashChangeEvent("hashchange"));
+  else location.hash = hash;
+}
+
+export function personHash(webset, name) {
+  return "#person?" + new URLSearchParams({ [webset]: name });
+}
+
+export function companyHash(field, value) {
+  return "#company?" + new URLSearchParams({ [field]: value });
+}

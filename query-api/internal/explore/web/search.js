@@ -1,0 +1,214 @@
+// The view of a search: query, facets, results.
+import { send } from "./api.js";
+import { askFor, command, refusal } from "./call.js";
+import { facts, h, link, list, marked, number, plural, say, text } from "./dom.js";
+import { go, personHash } from "./routes.js";
+
+const pageSize = 10;
+
+// The facets, by name: the field that is counted and filtered.
+const facets = new Map([
+  ["Country", "profile.location.country.keyword"],
+  ["Title", "experience.title.keyword"],
+  ["Company", "experience.company_name.keyword"],
+  ["School", "education.school_name.keyword"],
+  ["Language", "languages.language.keyword"],
+]);
+
+const highlighted = ["profile.headline", "profile.summary", "experience.title", "experience.company_name",
+  "experience.description", "skills.skill"];
+
+// What this server does not answer, so that it is asked once.
+const missing = { facets: new Set(), highlight: false, suggest: false };
+
+function queryOf(state) {
+  let query = { match_all: {} };
+  if (state.dsl) query = JSON.parse(state.dsl);
+  else if (state.q) query = { simple_query_string: { query: state.q, default_operator: "and" } };
+  const filter = state.filters.map(([name, value]) => ({ term: { [facets.get(name)]: value } }));
+  return filter.length ? { bool: { must: [query], filter } } : query;
+}
+
+function pageCall(query, cursor) {
+  const body = { query, size: pageSize };
+  if (!missing.highlight) body.highlight = { fields: Object.fromEntries(highlighted.map((f) => [f, {}])) };
+  if (cursor) body.cursor = cursor;
+  return { method: "POST", path: "/v1/person/search", body };
+}
+
+function countCall(query) {
+  const body = { query, size: 0 };
+  const aggs = [...facets].filter(([name]) => !missing.facets.has(name))
+    .map(([name, field]) => [name, { terms: { field, size: 8 } }]);
+  if (aggs.length) body.aggs = Object.fromEntries(aggs);
+  return { method: "POST", path: "/v1/person/search", body };
+}
+
+// withoutHighlight is a call for a server that has no highlights.
+function withoutHighlight(call) {
+  if (!call.body.highlight) return null;
+  missing.highlight = true;
+  const { highlight: _, ...body } = call.body;
+  return { ...call, body };
+}
+
+// count returns the total and the facets of a query. Facets that the server refuses are left out.
+async function count(query, signal) {
+  for (;;) {
+    const call = countCall(query);
+    try {
+      return { call, answer: (await send(call, signal)).answer };
+    } catch (e) {
+      if (e.status !== 400 || !call.body.aggs) throw e;
+      const refused = [...facets].filter(([name, field]) => call.body.aggs[name] && e.message.includes(field));
+      for (const [name] of refused.length ? refused : facets) missing.facets.add(name);
+    }
+  }
+}
+
+export function searchView(params, signal) {
+  const state = { q: params.get("q") ?? "", dsl: params.get("dsl") ?? "", filters: [] };
+  for (const f of params.getAll("f")) {
+    const at = f.indexOf(":");
+    if (facets.has(f.slice(0, at))) state.filters.push([f.slice(0, at), f.slice(at + 1)]);
+  }
+  const asked = params.has("q") || params.has("dsl") || state.filters.length > 0;
+  const open = (change) => {
+    const next = { ...state, ...change };
+    const p = new URLSearchParams();
+    if (next.dsl) p.set("dsl", next.dsl);
+    else p.set("q", next.q);
+    for (const [name, value] of next.filters) p.append("f", `${name}:${value}`);
+    go("search?" + p);
+  };
+  const out = h("div", { class: "search" });
+  out.append(form(state, open, signal));
+  if (asked) out.append(answerOf(state, open, signal));
+  else out.append(h("p", { class: "soft" }, "Search people by words, such as ", h("code", {}, "data engineer"), ", ",
+    h("code", {}, '"compiler engineer" -intern'), " or ", h("code", {}, "infra*"),
+    ", or with a query in Elasticsearch's language. Counts are free; the results of a page cost a credit each."));
+  return out;
+}
+
+function form(state, open, signal) {
+  const dsl = h("textarea", { id: "dsl", rows: "8", spellcheck: "false", maxlength: "20000" });
+  dsl.value = state.dsl || JSON.stringify({ match: { "profile.headline": "data engineer" } }, null, 2);
+  const words = h("input", { id: "q", type: "search", maxlength: "1000", autocomplete: "off", placeholder: "data engineer" });
+  words.value = state.q;
+  const wrong = h("p", { class: "refused", role: "alert", hidden: true });
+  const advanced = h("details", { open: state.dsl ? true : null }, h("summary", {}, "Query language (JSON)"),
+    h("label", { for: "dsl" }, "Query"), dsl, wrong,
+    h("button", { type: "button", onclick: () => {
+      try { JSON.parse(dsl.value); } catch (e) {
+        wrong.hidden = false;
+        wrong.textContent = `Not valid JSON: ${e.message}`;
+        return;
+      }
+      open({ dsl: dsl.value, q: "" });
+    } }, "Search with this query"),
+    " ", h("a", { href: "/docs/guides/search" }, "Clauses and fields"));
+  return h("div", {}, h("h1", {}, "Search people"),
+    h("form", { role: "search", class: "row", onsubmit: (e) => {
+      e.preventDefault();
+      open({ q: words.value.trim(), dsl: "" });
+    } }, h("label", { for: "q", class: "unseen" }, "Words"), words, h("button", { class: "main" }, "Search")),
+    filterForm(state, open, signal), advanced);
+}
+
+// filterForm adds a filter by hand, with the values that the server suggests.
+function filterForm(state, open, signal) {
+  const name = h("select", { id: "filter-field" }, [...facets.keys()].map((n) => h("option", {}, n)));
+  const options = h("datalist", { id: "filter-values" });
+  const value = h("input", { id: "filter-value", list: "filter-values", maxlength: "256", autocomplete: "off" });
+  let waiting = null;
+  value.addEventListener("input", () => {
+    clearTimeout(waiting);
+    if (missing.suggest || !value.value) return;
+    waiting = setTimeout(async () => {
+      const p = new URLSearchParams({ field: facets.get(name.value), prefix: value.value });
+      try {
+        const { answer } = await send({ method: "GET", path: "/v1/suggest?" + p }, signal);
+        options.replaceChildren(...list(answer.values).map((v) =>
+          h("option", { value: String(v.value) }, plural(v.count, "person", "people"))));
+      } catch (e) {
+        missing.suggest = e.status === 404 || e.status === 400;
+      }
+    }, 200);
+  });
+  return h("form", { class: "row small", onsubmit: (e) => {
+    e.preventDefault();
+    if (value.value.trim()) open({ filters: [...state.filters, [name.value, value.value.trim()]] });
+  } }, h("label", { for: "filter-field" }, "Filter"), name, h("label", { for: "filter-value", class: "unseen" }, "Value"), value, options,
+  h("button", {}, "Add"));
+}
+
+function answerOf(state, open, signal) {
+  let query;
+  try { query = queryOf(state); } catch (e) { return refusal(new Error(`The query is not valid JSON: ${e.message}`)); }
+  const side = h("div", { class: "facets" });
+  const total = h("p", { class: "total" }, "Counting…");
+  const results = h("div", {});
+  const chosen = state.filters.map(([name, value], i) => h("li", {}, h("span", {}, name + ": ", text(value)),
+    h("button", { type: "button", "aria-label": `Remove the filter ${name}: ${value}`,
+      onclick: () => open({ filters: state.filters.filter((_, k) => k !== i) }) }, "×")));
+  const out = h("div", {}, chosen.length ? h("ul", { class: "chosen" }, chosen) : null, total,
+    h("div", { class: "columns" }, side, results));
+  count(query, signal).then(({ call, answer }) => {
+    total.textContent = plural(answer.total, "person", "people");
+    say(total.textContent);
+    side.append(...facetList(state, open, answer.aggregations ?? {}));
+    side.append(h("details", {}, h("summary", {}, "The call of the counts"), command(call, "The call of the counts")));
+    if (answer.total > 0) results.append(page(query, null, signal, 0));
+  }).catch((e) => {
+    if (e.name === "AbortError") return;
+    total.textContent = "";
+    results.append(refusal(e));
+  });
+  return out;
+}
+
+function facetList(state, open, aggregations) {
+  const out = [];
+  for (const name of facets.keys()) {
+    const buckets = list(aggregations[name]?.buckets).filter((b) => b.key !== undefined);
+    if (!buckets.length) continue;
+    out.push(h("section", { class: "facet", "aria-label": name }, h("h2", {}, name), h("ul", {}, buckets.map((b) => {
+      const on = state.filters.some(([n, v]) => n === name && v === String(b.key));
+      return h("li", {}, h("button", { type: "button", "aria-pressed": String(on), onclick: () => open({
+        filters: on ? state.filters.filter(([n, v]) => n !== name || v !== String(b.key))
+          : [...state.filters, [name, String(b.key)]],
+      }) }, text(b.key), h("span", { class: "n" }, number(b.doc_count))));
+    }))));
+  }
+  if (!out.length) out.push(h("p", { class: "soft" }, missing.facets.size === facets.size ? "This server has no facets." : "No facets."));
+  return out;
+}
+
+// page returns the panel of a page of results, which makes way for the results.
+function page(query, cursor, signal, before) {
+  const items = h("ol", { class: "results", start: String(before + 1) });
+  const more = h("div", {});
+  const panel = askFor(pageCall(query, cursor), cursor ? "Show the next results" : "Show the results", signal, (answer) => {
+    const found = list(answer.results);
+    items.append(...found.map(result));
+    items.querySelector("a")?.focus({ preventScroll: Boolean(cursor) });
+    if (answer.next_cursor && found.length) more.append(page(query, answer.next_cursor, signal, before + found.length));
+  }, withoutHighlight);
+  return h("div", {}, panel, items, more);
+}
+
+function result(person) {
+  const profile = person.profile ?? {};
+  const name = profile.full_name || person.network_username || person.profile_id;
+  const job = list(person.experience).find((e) => e.is_current) ?? list(person.experience)[0];
+  const place = profile.location ?? {};
+  const hits = Object.entries(person.highlight ?? {}).flatMap(([field, fragments]) =>
+    list(fragments).slice(0, 3).map((f) => h("li", {}, h("span", { class: "soft" }, field.replace(/^profile\./, "") + " "), marked(f))));
+  return h("li", {}, h("h3", {}, person.network_username
+    ? h("a", { href: personHash("network", person.network_username) }, text(name)) : text(name)),
+  profile.headline ? h("p", {}, text(profile.headline)) : null,
+  facts([["Now", [job?.title, job?.company_name].filter(Boolean).join(", ")],
+    ["Place", [place.city, place.country].filter(Boolean).join(", ") || place.raw_address],
+    ["Profile", person.network_url ? link(person.network_url) : null]]),
+  hits.length ? h("ul", { class: "hits" }, hits) : null);
+}
