@@ -136,7 +136,7 @@ func (a *Accounts) SetActive(ctx context.Context, organization string, active bo
 // KeyOptions describes a new API key.
 type KeyOptions struct {
 	Name string
-	// Scopes defaults to all of event.Scopes().
+	// Scopes defaults to event.DefaultScopes().
 	Scopes []string
 	// ExpiresAt is the end of the key's validity; zero means never.
 	ExpiresAt time.Time
@@ -156,7 +156,7 @@ func (a *Accounts) CreateKey(
 		return event.Key{}, event.APIKey{}, err
 	}
 	if len(options.Scopes) == 0 {
-		options.Scopes = event.Scopes()
+		options.Scopes = event.DefaultScopes()
 	}
 	now := a.time()
 	if !options.ExpiresAt.IsZero() && !options.ExpiresAt.After(now) {
@@ -241,6 +241,11 @@ func (a *Accounts) write(ctx context.Context, kind, key string, state any) error
 	if err != nil {
 		return fmt.Errorf("encode account event: %w", err)
 	}
+	return a.publish(ctx, kind, key, value)
+}
+
+// publish is write for an encoded state, or nil to remove it.
+func (a *Accounts) publish(ctx context.Context, kind, key string, value []byte) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("generate account event ID: %w", err)

@@ -75,12 +75,17 @@ const (
 	ScopeWebset   = "webset"
 	ScopeContext  = "context"
 	ScopeUsage    = "usage"
+	// ScopeManage allows callers to change their own settings. It is not a default.
+	ScopeManage = "manage"
 )
 
-// Scopes returns all scopes, the default of a key.
-func Scopes() []string {
+// DefaultScopes returns the scopes of a key that is created without any: all except ScopeManage.
+func DefaultScopes() []string {
 	return []string{ScopeEnrich, ScopeSearch, ScopeDiscover, ScopeWebset, ScopeContext, ScopeUsage}
 }
+
+// Scopes returns all scopes.
+func Scopes() []string { return append(DefaultScopes(), ScopeManage) }
 
 // Key is the state of an API key, on TopicAccount with the key [Key.EventKey]. The API key itself is never
 // stored.
