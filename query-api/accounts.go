@@ -241,6 +241,11 @@ func (a *Accounts) write(ctx context.Context, kind, key string, state any) error
 	if err != nil {
 		return fmt.Errorf("encode account event: %w", err)
 	}
+	return a.publish(ctx, kind, key, value)
+}
+
+// publish is write for an encoded state, or nil to remove it.
+func (a *Accounts) publish(ctx context.Context, kind, key string, value []byte) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("generate account event ID: %w", err)

@@ -157,7 +157,7 @@ func TestApply_UpdatesScopesAndExpiryOfKeys(t *testing.T) {
 	}
 	apply("")
 	id := a.Organizations()[0].ID
-	require.ElementsMatch(t, event.Scopes(), a.Keys(id)[0].Scopes)
+	require.ElementsMatch(t, event.DefaultScopes(), a.Keys(id)[0].Scopes)
 
 	done := apply(", scopes: [usage, enrich]")
 	require.Len(t, done, 1)

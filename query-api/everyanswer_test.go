@@ -329,7 +329,8 @@ func slowKey(t *testing.T, f *fixture) string {
 	limits.RequestsPerMinute = 1
 	slow, err := f.accounts.CreateOrganizationOn(t.Context(), "Slow", queryapi.Plan{Name: "slow", Limits: limits})
 	require.NoError(t, err)
-	_, secret, err := f.accounts.CreateKey(t.Context(), slow.ID, queryapi.KeyOptions{Name: "slow"})
+	_, secret, err := f.accounts.CreateKey(t.Context(), slow.ID, queryapi.KeyOptions{Name: "slow",
+		Scopes: event.Scopes()})
 	require.NoError(t, err)
 	return secret.Reveal()
 }
@@ -420,7 +421,8 @@ func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 	require.NoError(t, engine.Close())
 	for _, op := range operations(t) {
 		switch op.OperationID {
-		case "getOpenAPI", "getUsage", "createContext", "discoverPerson": // do not need the store
+		// These do not need the store.
+		case "getOpenAPI", "getUsage", "createContext", "discoverPerson", "getWebhook", "setWebhook", "deleteWebhook":
 			continue
 		}
 		got := f.do(op.method, op.requests[0].path, op.requests[0].body, op.requests[0].header(nil))

@@ -90,6 +90,7 @@ func unreachable() []string {
 	return []string{
 		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
 		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
+		"getWebhook: 500", "getWebhook: 503", "setWebhook: 500", "deleteWebhook: 500",
 		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call " +
 			"again in * *",
 	}
@@ -164,7 +165,7 @@ func startOn(t testing.TB, conn driver.Conn, change func(*queryapi.Config, *quer
 	var err error
 	f.organization, err = f.accounts.CreateOrganization(t.Context(), "Acme", "development")
 	require.NoError(t, err)
-	f.key = f.newKey(queryapi.KeyOptions{Name: "all"})
+	f.key = f.newKey(queryapi.KeyOptions{Name: "all", Scopes: event.Scopes()})
 
 	// Longer timeouts than in production: other tests keep the machine busy.
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir(), SearchTimeout: 8 * time.Second}
@@ -336,7 +337,7 @@ func (f *fixture) do(method, path, body string, header map[string]string) respon
 	req, err := http.NewRequestWithContext(f.t.Context(), method, f.service.URL()+path, strings.NewReader(body))
 	require.NoError(f.t, err)
 	req.Header.Set("Authorization", "Bearer "+f.key)
-	if method == http.MethodPost {
+	if method == http.MethodPost || method == http.MethodPut {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range header {

@@ -251,6 +251,7 @@ type Service struct {
 	// mark is the watermark of the tables, searchMark that of the search index. They are one without OpenSearch.
 	mark, searchMark *watermark.Watermark
 	bulk             *bulk.Jobs
+	settings         *settings
 	api              *v1.Server
 	server           *service.Server
 
@@ -330,6 +331,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.contexts.Close(), s.closeMeter())
 	}
+	if s.settings, err = s.newSettings(); err != nil {
+		s.store.Close()
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.contexts.Close(), s.bulk.Close(), s.closeMeter())
+	}
 	s.api, err = v1.New(v1.Config{
 		UploadDir: filepath.Join(cfg.DataDir, "uploads"),
 		Uncounted: cfg.Unmetered, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout,
@@ -340,7 +345,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Description: description,
 		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf, SearchAsOf: s.searchMark.AsOf,
 		Bulk: s.bulk, Questions: deps.Questions, Analyze: deps.Analyze, Erased: s.isErased,
-		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
+		Settings: s.settings,
+		Logger:   deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
 		s.server, err = service.NewServer(ctx, service.ServerConfig{
@@ -351,7 +357,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if err != nil {
 		s.store.Close()
-		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.bulk.Close(), s.closeMeter())
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.bulk.Close(), s.settings.close(), s.closeMeter())
 	}
 	return s, nil
 }
@@ -483,7 +489,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	stop(nil)
 	err = errors.Join(err, <-charged, <-answered, s.finder.Close(), answers.Close(), s.contexts.Close(), s.bulk.Close(),
-		outcomes.Close(), follower.Close())
+		s.settings.close(), outcomes.Close(), follower.Close())
 	watch.Wait()
 	endWriting()
 	counting.Wait()
@@ -518,7 +524,8 @@ var errFollowingEnded = errors.New("account follower exited")
 func (s *Service) Close() error {
 	s.search.Close()
 	s.store.Close()
-	err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.bulk.Close(), s.closeMeter())
+	err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.bulk.Close(),
+		s.settings.close(), s.closeMeter())
 	if err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}

@@ -110,7 +110,7 @@ func (s *Secrets) Create(ctx context.Context, organization string) (Secret, erro
 	if len(state.ValidAt(s.cfg.Now())) > 0 {
 		return Secret{}, ErrSecretsExist
 	}
-	return s.add(ctx, organization, state, 0)
+	return s.rotate(ctx, organization, state, 0)
 }
 
 // Rotate creates a new secret. The previous one stays valid for overlap; with 0, all previous
@@ -121,34 +121,26 @@ func (s *Secrets) Rotate(ctx context.Context, organization string, overlap time.
 		return Secret{}, errors.New("rotate webhook secret: overlap is negative")
 	}
 	state, _ := s.secrets.state(organization)
-	if len(state.ValidAt(s.cfg.Now())) >= event.MaxWebhookSecrets && overlap > 0 {
+	secret, err := s.rotate(ctx, organization, state, overlap)
+	if errors.Is(err, event.ErrWebhookRotating) {
 		return Secret{}, ErrRotating
 	}
-	return s.add(ctx, organization, state, overlap)
+	return secret, err
 }
 
-// add writes a new secret in front of those that are still valid.
-func (s *Secrets) add(ctx context.Context, organization string, state event.WebhookSecrets,
-	overlap time.Duration) (Secret, error) {
-	now := s.cfg.Now().UTC()
-	w, plain, err := s.sealer.Generate(organization, now)
+// rotate writes the secrets with a new one.
+func (s *Secrets) rotate(
+	ctx context.Context, organization string, state event.WebhookSecrets, overlap time.Duration,
+) (Secret, error) {
+	state.OrganizationID = organization // unset without secrets
+	next, plain, err := state.Rotate(s.sealer, s.cfg.Now(), overlap)
 	if err != nil {
 		return Secret{}, err
-	}
-	next := event.WebhookSecrets{OrganizationID: organization, Secrets: []event.WebhookSecret{w}, UpdatedAt: now}
-	for _, old := range state.ValidAt(now) {
-		if overlap == 0 {
-			break
-		}
-		if end := now.Add(overlap); old.ExpiresAt.IsZero() || end.Before(old.ExpiresAt) {
-			old.ExpiresAt = end
-		}
-		next.Secrets = append(next.Secrets, old)
 	}
 	if err := s.write(ctx, &next); err != nil {
 		return Secret{}, err
 	}
-	return Secret{ID: w.ID, CreatedAt: w.CreatedAt, Valid: true, Secret: plain}, nil
+	return Secret{ID: next.Secrets[0].ID, CreatedAt: next.UpdatedAt, Valid: true, Secret: plain}, nil
 }
 
 // write publishes the secrets and waits until they are read back from the topic.

@@ -1614,6 +1614,36 @@ type UsagePeriod struct {
 	Name string `json:"name"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	// Secrets The valid webhook secrets, newest first.
+	Secrets []WebhookSecret `json:"secrets"`
+
+	// UpdatedAt When `url` was set.
+	UpdatedAt time.Time `json:"updated_at,omitempty"`
+
+	// URL The endpoint for events.
+	URL string `json:"url"`
+}
+
+// WebhookRequest defines model for WebhookRequest.
+type WebhookRequest struct {
+	// URL Address of the endpoint; https, and reachable from the internet.
+	URL string `json:"url"`
+}
+
+// WebhookSecret defines model for WebhookSecret.
+type WebhookSecret struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt When a replaced secret ends.
+	ExpiresAt time.Time `json:"expires_at,omitempty"`
+	ID        string    `json:"id"`
+
+	// Secret The secret, `whsec_...`, in the response that created it.
+	Secret string `json:"secret,omitempty"`
+}
+
 // WebsetName defines model for WebsetName.
 type WebsetName string
 

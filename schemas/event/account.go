@@ -77,15 +77,17 @@ const (
 	ScopeUsage    = "usage"
 	// ScopeAnalyze allows saved questions to all data (analysts.md). It is not a default.
 	ScopeAnalyze = "analyze"
+	// ScopeManage allows callers to change their own settings. It is not a default.
+	ScopeManage = "manage"
 )
 
-// DefaultScopes returns the scopes of a key that is created without any: all except ScopeAnalyze.
+// DefaultScopes returns the scopes of a key that is created without any: all except ScopeAnalyze and ScopeManage.
 func DefaultScopes() []string {
 	return []string{ScopeEnrich, ScopeSearch, ScopeDiscover, ScopeWebset, ScopeContext, ScopeUsage}
 }
 
 // Scopes returns all scopes.
-func Scopes() []string { return append(DefaultScopes(), ScopeAnalyze) }
+func Scopes() []string { return append(DefaultScopes(), ScopeAnalyze, ScopeManage) }
 
 // Key is the state of an API key, on TopicAccount with the key [Key.EventKey]. The API key itself is never
 // stored.

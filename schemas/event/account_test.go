@@ -18,7 +18,7 @@ func account(t *testing.T) (event.Organization, event.Key) {
 	key, err := event.GenerateAPIKey(bytes.NewReader(make([]byte, 100)))
 	require.NoError(t, err)
 	return event.Organization{ID: "o1", Name: "Acme", Plan: "development", Active: true, CreatedAt: at},
-		event.Key{ID: key.ID(), OrganizationID: "o1", Name: "ci", SHA256: key.Hash(), Scopes: event.Scopes(),
+		event.Key{ID: key.ID(), OrganizationID: "o1", Name: "ci", SHA256: key.Hash(), Scopes: event.DefaultScopes(),
 			CreatedAt: at}
 }
 

@@ -64,25 +64,59 @@ func (s *WebhookSecrets) ValidAt(now time.Time) []WebhookSecret {
 	})
 }
 
+// ErrWebhookRotating is returned if two secrets are valid, so that a third cannot be added.
+var ErrWebhookRotating = errors.New("two webhook secrets are valid")
+
+// Rotate returns the secrets with a new one in front, and its plain text. The previous ones stay valid for overlap; with
+// 0 they end immediately. It returns ErrWebhookRotating if two secrets are valid and overlap is not 0.
+func (s *WebhookSecrets) Rotate(sealer *WebhookSealer, now time.Time, overlap time.Duration) (
+	next WebhookSecrets, plain string, err error) {
+	valid := s.ValidAt(now)
+	switch {
+	case overlap == 0:
+		valid = nil
+	case len(valid) >= MaxWebhookSecrets:
+		return next, "", ErrWebhookRotating
+	}
+	created, plain, err := sealer.Generate(s.OrganizationID, now)
+	if err != nil {
+		return next, "", err
+	}
+	next = WebhookSecrets{OrganizationID: s.OrganizationID, Secrets: []WebhookSecret{created}, UpdatedAt: created.CreatedAt}
+	for _, old := range valid {
+		if end := created.CreatedAt.Add(overlap); old.ExpiresAt.IsZero() || end.Before(old.ExpiresAt) {
+			old.ExpiresAt = end
+		}
+		next.Secrets = append(next.Secrets, old)
+	}
+	return next, plain, nil
+}
+
 // DecodeWebhookSecrets decodes a message of TopicAccount. ok is false for other events. A tombstone returns
 // no secrets.
 func DecodeWebhookSecrets(key, value []byte) (s WebhookSecrets, ok bool, err error) {
-	organization, ok := strings.CutPrefix(string(key), webhookSecretsPrefix)
+	ok, err = decodeOwned(webhookSecretsPrefix, key, value, &s, &s.OrganizationID)
+	return s, ok, err
+}
+
+// decodeOwned decodes what an organization has on TopicAccount under a key that begins with prefix into state, whose
+// field owner has the organization. ok is false for other keys.
+func decodeOwned(prefix string, key, value []byte, state any, owner *string) (ok bool, err error) {
+	organization, ok := strings.CutPrefix(string(key), prefix)
 	if !ok {
-		return s, false, nil
+		return false, nil
 	}
-	s.OrganizationID = organization
+	*owner = organization
 	if len(value) == 0 {
-		return s, true, nil
+		return true, nil
 	}
-	if err := json.Unmarshal(value, &s); err != nil {
-		return s, true, fmt.Errorf("decode webhook secrets: %w", err)
+	if err := json.Unmarshal(value, state); err != nil {
+		return true, fmt.Errorf("decode account event %s: %w", key, err)
 	}
-	if s.OrganizationID != organization {
-		return s, true, fmt.Errorf("decode webhook secrets: key has organization %q, value has organization %q",
-			organization, s.OrganizationID)
+	if *owner != organization {
+		return true, fmt.Errorf("decode account event %s: value has organization %q", key, *owner)
 	}
-	return s, true, nil
+	return true, nil
 }
 
 // WebhookSealer encrypts and decrypts webhook secrets.

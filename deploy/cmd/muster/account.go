@@ -274,7 +274,7 @@ func (c *command) keyCreate() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Name, "name", "", "name of the key")
 	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil,
-		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all except analyze)")
+		"scopes of the key: "+strings.Join(event.Scopes(), ", ")+" (default: all except analyze and manage)")
 	cmd.Flags().DurationVar(&expires, "expires-in", 0, "validity of the key, such as 720h (default: unlimited)")
 	addJSONFlag(cmd)
 	return cmd

@@ -27,14 +27,16 @@ type Unauthorized struct{ Reason string }
 
 func (e *Unauthorized) Error() string { return e.Reason }
 
-// Directory is the set of all organizations and keys. Create it with [NewDirectory]. It is safe for
+// Directory is the set of all organizations and keys, with their webhook settings. Create it with [NewDirectory]. It is safe for
 // concurrent use.
 type Directory struct {
 	mu            sync.RWMutex
 	organizations map[string]event.Organization
 	keys          map[string]event.Key
-	changed       chan struct{}   // closed and replaced by each change
-	loaded        <-chan struct{} // closed when all events have been read; nil if the Directory follows no topic
+	webhooks      map[string]event.WebhookSettings // by organization
+	secrets       map[string]event.WebhookSecrets  // by organization
+	changed       chan struct{}                    // closed and replaced by each change
+	loaded        <-chan struct{}                  // closed when all events have been read; nil if the Directory follows no topic
 }
 
 // ErrLoading is the error of a call that comes before all accounts have been read: the key may be valid.
@@ -44,6 +46,7 @@ var ErrLoading = errors.New("the accounts are being read")
 func NewDirectory() *Directory {
 	return &Directory{
 		organizations: make(map[string]event.Organization), keys: make(map[string]event.Key),
+		webhooks: make(map[string]event.WebhookSettings), secrets: make(map[string]event.WebhookSecrets),
 		changed: make(chan struct{}),
 	}
 }
@@ -51,43 +54,64 @@ func NewDirectory() *Directory {
 // Apply applies one message of the account topic. After an error the state is unchanged; the error
 // is event.ErrNotAccount for a message of a later version.
 func (d *Directory) Apply(key, value []byte) error {
-	organization, apiKey, err := event.DecodeAccount(key, value)
+	s, err := d.decode(key, value)
 	if err != nil {
 		return fmt.Errorf("apply account event: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	removal := len(value) == 0
-	switch {
-	case organization != nil && removal:
-		delete(d.organizations, organization.ID)
-	case organization != nil:
-		d.organizations[organization.ID] = *organization
-	case apiKey != nil && removal:
-		delete(d.keys, apiKey.ID)
-	case apiKey != nil:
-		d.keys[apiKey.ID] = *apiKey
-	}
+	s.put()
 	close(d.changed)
 	d.changed = make(chan struct{})
 	return nil
 }
 
+// entry is the state of a message of the account topic, and its place in the Directory.
+type entry struct {
+	put   func()      // stores or removes it; requires the lock
+	there func() bool // reports whether it is stored, or is removed; requires the lock
+}
+
+func entryOf[T any](states map[string]T, id string, state T, removed bool) entry {
+	if removed {
+		return entry{
+			put:   func() { delete(states, id) },
+			there: func() bool { _, stored := states[id]; return !stored },
+		}
+	}
+	return entry{
+		put:   func() { states[id] = state },
+		there: func() bool { return reflect.DeepEqual(states[id], state) },
+	}
+}
+
+func (d *Directory) decode(key, value []byte) (entry, error) {
+	removed := len(value) == 0
+	if s, ok, err := event.DecodeWebhookSettings(key, value); ok {
+		return entryOf(d.webhooks, s.OrganizationID, s, removed), err
+	}
+	if s, ok, err := event.DecodeWebhookSecrets(key, value); ok {
+		return entryOf(d.secrets, s.OrganizationID, s, removed), err
+	}
+	organization, apiKey, err := event.DecodeAccount(key, value)
+	switch {
+	case err != nil:
+		return entry{}, err
+	case organization != nil:
+		return entryOf(d.organizations, organization.ID, *organization, removed), nil
+	}
+	return entryOf(d.keys, apiKey.ID, *apiKey, removed), nil
+}
+
 // Await waits until the state matches that of a message, or ctx ends.
 func (d *Directory) Await(ctx context.Context, key, value []byte) error {
-	organization, apiKey, err := event.DecodeAccount(key, value)
+	s, err := d.decode(key, value)
 	if err != nil {
 		return fmt.Errorf("await account event: %w", err)
 	}
 	for {
 		d.mu.RLock()
-		changed := d.changed
-		var there bool
-		if organization != nil {
-			there = reflect.DeepEqual(d.organizations[organization.ID], *organization)
-		} else {
-			there = reflect.DeepEqual(d.keys[apiKey.ID], *apiKey)
-		}
+		changed, there := d.changed, s.there()
 		d.mu.RUnlock()
 		if there {
 			return nil
@@ -155,6 +179,16 @@ func (d *Directory) Authenticate(authorization []string, now time.Time) (Princip
 
 // noHash has the length of a hex SHA-256 but matches no hash.
 const noHash = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
+// Webhook returns the endpoint for events and the webhook secrets of an organization. They are zero if it has none,
+// except that the secrets name the organization.
+func (d *Directory) Webhook(organization string) (event.WebhookSettings, event.WebhookSecrets) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	secrets := d.secrets[organization]
+	secrets.OrganizationID = organization
+	return d.webhooks[organization], secrets
+}
 
 // Organization returns an organization by id.
 func (d *Directory) Organization(id string) (event.Organization, bool) {

@@ -30,7 +30,7 @@ func newKey(t *testing.T, organization string) (event.APIKey, event.Key) {
 	secret, err := event.GenerateAPIKey(rand.Reader)
 	require.NoError(t, err)
 	return secret, event.Key{
-		ID: secret.ID(), OrganizationID: organization, SHA256: secret.Hash(), Scopes: event.Scopes(),
+		ID: secret.ID(), OrganizationID: organization, SHA256: secret.Hash(), Scopes: event.DefaultScopes(),
 		CreatedAt: created,
 	}
 }

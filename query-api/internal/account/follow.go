@@ -18,9 +18,6 @@ func (d *Directory) Follow(ctx context.Context, cfg bus.Config, logger *slog.Log
 		Topics: []string{event.TopicAccount},
 		Logger: logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
-			if _, ok, _ := event.DecodeWebhookSecrets(m.Key, nil); ok {
-				return nil // for webhook-sender
-			}
 			// An invalid event must not block later ones.
 			if err := d.Apply(m.Key, m.Value); err != nil {
 				level := slog.LevelError

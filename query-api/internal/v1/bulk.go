@@ -165,7 +165,7 @@ func (s *Server) bulkJob(x *exchange, params api.SubmitBulkParams) (*event.BulkJ
 		}
 	}
 	if u := params.WebhookUrl; u != nil {
-		if err := s.checkWebhook(job.OrganizationID, *u); err != nil {
+		if err := s.checkWebhook("webhook_url", job.OrganizationID, *u); err != nil {
 			return nil, err
 		}
 		job.WebhookURL = *u

@@ -360,7 +360,7 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 		timeout = time.Duration(*t * float64(time.Second))
 	}
 	if u := body.WebhookUrl; u != nil {
-		if err := s.checkWebhook(task.Call.OrganizationID, *u); err != nil {
+		if err := s.checkWebhook("webhook_url", task.Call.OrganizationID, *u); err != nil {
 			return nil, 0, err
 		}
 		task.Call.WebhookURL = *u
@@ -370,28 +370,29 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// checkWebhook rejects addresses that webhook-sender would not send to. The sender checks again when it dials.
-func (s *Server) checkWebhook(organization, address string) error {
+// checkWebhook rejects addresses that webhook-sender would not send to. The sender checks again when it dials. field has
+// the address, for errors.
+func (s *Server) checkWebhook(field, organization, address string) error {
 	if _, err := event.ParseEndpoint(organization, address); err != nil {
-		return invalidf("webhook_url %s", strings.TrimPrefix(err.Error(), "webhook address "))
+		return invalidf("%s %s", field, strings.TrimPrefix(err.Error(), "webhook address "))
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return invalidf("webhook_url is not a URL")
+		return invalidf("%s is not a URL", field)
 	}
 	if strings.EqualFold(u.Scheme, "http") && len(s.cfg.WebhookAllow) == 0 {
-		return invalidf("webhook_url must begin with https://")
+		return invalidf("%s must begin with https://", field)
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	// A host name is resolved and checked when it is dialed.
 	if err != nil {
 		if publicnet.IsPrivateName(u.Hostname()) && len(s.cfg.WebhookAllow) == 0 {
-			return invalidf("webhook_url has a name of this machine or of a private network: give an address that is " +
-				"reachable from the internet")
+			return invalidf("%s has a name of this machine or of a private network: give an address that is "+
+				"reachable from the internet", field)
 		}
 		if isNumber(u.Hostname()) {
-			return invalidf("webhook_url has a number as host: write an address as four numbers with dots, or give a " +
-				"name")
+			return invalidf("%s has a number as host: write an address as four numbers with dots, or give a name",
+				field)
 		}
 		return nil
 	}
@@ -406,10 +407,11 @@ func (s *Server) checkWebhook(organization, address string) error {
 		network = "tcp6"
 	}
 	if s.public.Safe(network, netip.AddrPortFrom(ip, 443).String(), nil) != nil {
-		return invalidf("webhook_url has an address that is not public: give one that is reachable from the internet")
+		return invalidf("%s has an address that is not public: give one that is reachable from the internet",
+			field)
 	}
 	if strings.EqualFold(u.Scheme, "http") {
-		return invalidf("webhook_url must begin with https://")
+		return invalidf("%s must begin with https://", field)
 	}
 	return nil
 }

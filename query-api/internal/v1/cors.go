@@ -48,7 +48,7 @@ func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	}
 	policy := cors.New(cors.Options{
 		AllowedOrigins: s.cfg.Origins,
-		AllowedMethods: []string{http.MethodGet, http.MethodPost},
+		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete},
 		AllowedHeaders: []string{
 			"Authorization", "Content-Type", "Idempotency-Key", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version",
 		},

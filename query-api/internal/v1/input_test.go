@@ -182,9 +182,9 @@ func TestCheckWebhook_RejectsAddressesThatAreNotPublic(t *testing.T) {
 		"metadata.google.internal", "10.0.0.1",
 	} {
 		var in *invalid
-		require.ErrorAs(t, s.checkWebhook("o", "https://"+host+"/"), &in, host)
+		require.ErrorAs(t, s.checkWebhook("webhook_url", "o", "https://"+host+"/"), &in, host)
 	}
 	for _, host := range []string{"hooks.example", "168.63.129.17", "[2606:2800:220:1::1]"} {
-		require.NoError(t, s.checkWebhook("o", "https://"+host+":8443/"), host)
+		require.NoError(t, s.checkWebhook("webhook_url", "o", "https://"+host+":8443/"), host)
 	}
 }

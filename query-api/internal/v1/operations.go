@@ -166,6 +166,9 @@ func operations() []operation {
 			id: "getBulkResults", method: http.MethodGet, path: BulkPath + "/{job_id}/results", scope: anyScope,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, variant: anyVariant, streams: true,
 		},
+		settings("getWebhook", http.MethodGet, "/v1/webhook", nil),
+		settings("setWebhook", http.MethodPut, "/v1/webhook", func() any { return new(api.WebhookRequest) }),
+		settings("deleteWebhook", http.MethodDelete, "/v1/webhook", nil),
 		{
 			id: "callMCP", method: http.MethodPost, path: MCPPath,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, patient: true, waiting: true, tools: true,
@@ -175,6 +178,14 @@ func operations() []operation {
 			id: "getOpenAPI", method: http.MethodGet, path: "/v1/openapi.json",
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
+	}
+}
+
+// settings returns an operation on the caller's own settings.
+func settings(id, method, path string, body func() any, parameters ...parameter) operation {
+	return operation{
+		id: id, method: method, path: path, scope: event.ScopeManage,
+		invalid: http.StatusBadRequest, unavailable: http.StatusServiceUnavailable, body: body, parameters: parameters,
 	}
 }
 

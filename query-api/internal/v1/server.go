@@ -72,6 +72,7 @@ type Deps struct {
 	Finder   *discovery.Finder
 	Contexts *contexts.CallTracker
 	Bulk     *bulk.Jobs
+	Settings Settings
 	// Erased reports whether a stored response is about an erased person.
 	Erased    func(idempotency.Answer) bool
 	Platforms *identity.Platforms
@@ -99,6 +100,7 @@ type Server struct {
 	finder      *discovery.Finder
 	contexts    *contexts.CallTracker
 	bulk        *bulk.Jobs
+	settings    Settings
 	erased      func(idempotency.Answer) bool
 	uploads     chan struct{} // slots for uploads
 	downloads   chan struct{} // slots for results
@@ -136,7 +138,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
 		finder: deps.Finder,
-		bulk:   deps.Bulk, erased: deps.Erased,
+		bulk:   deps.Bulk, erased: deps.Erased, settings: deps.Settings,
 		uploads: make(chan struct{}, maxUploads), downloads: make(chan struct{}, maxDownloads),
 		contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description, fields: fields,
 		asOf: deps.AsOf, searchAsOf: deps.SearchAsOf, questions: deps.Questions, analyze: deps.Analyze,

@@ -2,11 +2,9 @@ package v1
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"muster/query-api/internal/api"
@@ -44,11 +42,7 @@ func (s *Server) GetUsage(ctx context.Context, _ api.GetUsageRequestObject) (api
 		}
 		out.Endpoints = append(out.Endpoints, line)
 	}
-	body, err := json.Marshal(out, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("encode usage response: %w", err)
-	}
-	return answer(body), nil
+	return encoded(out)
 }
 
 // VisitGetUsageResponse implements api.GetUsageResponseObject.
@@ -82,11 +76,7 @@ func (s *Server) GetUsageEvent(
 	if k, ok := s.accounts.Key(u.KeyID); ok && k.Name != "" {
 		out.KeyName = &k.Name
 	}
-	body, err := json.Marshal(out, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("encode usage response: %w", err)
-	}
-	return answer(body), nil
+	return encoded(out)
 }
 
 // VisitGetUsageEventResponse implements api.GetUsageEventResponseObject.
