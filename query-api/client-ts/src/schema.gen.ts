@@ -333,6 +333,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/suggest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Complete the value of a search field
+         * @description Returns the most frequent values of a field of person search that begin with a prefix, apart from case and
+         *     accents. `count` is the number of people who have the value; it is at most 5 minutes old. Values of fewer than 3
+         *     people are left out. `field` is a whole value, such as `experience.title.keyword`. Names, email addresses, ids,
+         *     usernames and URLs are not suggested. Free.
+         */
+        get: operations["suggestValues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -517,6 +540,18 @@ export interface components {
             } & {
                 [key: string]: unknown;
             };
+        };
+        Suggestions: {
+            values: components["schemas"]["Suggestion"][];
+        };
+        Suggestion: {
+            /** @description A value of the field. */
+            value: string;
+            /**
+             * Format: int64
+             * @description Number of people who have it.
+             */
+            count: number;
         };
         Usage: {
             organization_id: string;
@@ -3054,6 +3089,52 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UnknownJob"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    suggestValues: {
+        parameters: {
+            query: {
+                /**
+                 * @description Field with whole values.
+                 * @example experience.title.keyword
+                 */
+                field: string;
+                /**
+                 * @description Beginning of the values; empty for all. At most 256 characters.
+                 * @example data e
+                 */
+                prefix?: string;
+                /** @description Maximum number of values. */
+                size?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The values, the most frequent first, then by value. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Suggestions"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];

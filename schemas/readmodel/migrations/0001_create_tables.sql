@@ -541,3 +541,17 @@ ORDER BY (generation)
 SETTINGS {{.Durable}}
 COMMENT 'Generations of the topic of touches';
 {{.Distributed "answer_generations" "generation"}}
+CREATE TABLE IF NOT EXISTS {{.Local "suggestions"}}{{.OnCluster}}
+(
+    `field` LowCardinality(String) COMMENT 'Path of the field; empty: the run is complete, and people is a checksum of what was counted',
+    `folded` String COMMENT 'The value in lower case, without accents: what prefixes are compared with',
+    `value` String COMMENT 'Value that at least 3 people have',
+    `people` UInt64 COMMENT 'Number of people who have it',
+    `run` UInt64 COMMENT 'Count of all values that the row is from: microseconds since 1970-01-01T00:00:00Z, times 4096, and random bits'
+)
+ENGINE = {{.ReplacingMergeTree "suggestions" "run"}}
+PARTITION BY run
+ORDER BY (field, folded, value)
+SETTINGS index_granularity = 512, {{.Durable}}
+COMMENT 'Values of search fields with the number of people who have them; readers use the newest complete run';
+{{.Distributed "suggestions" "value"}}

@@ -64,6 +64,13 @@ class JSONRPCResponse(TypedDict):
     error: NotRequired[Error1]
 
 
+class Suggestion(TypedDict):
+    value: str
+    """A value of the field."""
+    count: int
+    """Number of people who have it."""
+
+
 class UsageEvent(TypedDict):
     request_id: str
     at: str
@@ -559,6 +566,10 @@ PartialDate: TypeAlias = str
 
 Timestamp: TypeAlias = str
 """ISO 8601."""
+
+
+class Suggestions(TypedDict):
+    values: list[Suggestion]
 
 
 class Usage(TypedDict):

@@ -216,6 +216,11 @@ func (l *lowering) field(at value, name string) (algebra.Field, error) {
 	return f, err
 }
 
+// Field resolves the name of a field that a parameter has. Errors are of type *Error.
+func Field(name, parameter string) (algebra.Field, error) {
+	return newLowering(Options{}).resolve(value{place: place{key: parameter}}, name)
+}
+
 func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 	if strings.ContainsRune("tfn0[", rune(at.kind)) && at.text == name {
 		return algebra.Field{}, at.errorf("must be a string, the name of a field, not %s", at.what())
