@@ -90,7 +90,7 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	}
 	cfg.LargeAge = cmp.Or(cfg.LargeAge, defaultLargeAge)
 	cfg.MaxOutsideGroup = cmp.Or(cfg.MaxOutsideGroup, max(minOutsideGroup, 3*cfg.Kafka.Session))
-	cfg.TouchPeople = cfg.Search != nil
+	cfg.TouchDocuments = cfg.Search != nil
 	p := &Projector{cfg: cfg, deps: deps}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), bus.WithFixedPartition)
 	rejects, err := rejected.NewPublisher(p.writer, deps.Logger, deps.Now, deps.Registerer)

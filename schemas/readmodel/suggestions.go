@@ -116,6 +116,9 @@ func CountSuggestions(ctx context.Context, conn driver.Conn, state SuggestionSta
 			if err := rows.Scan(&r.Value, &r.People); err != nil {
 				return err
 			}
+			if !IsKeyword(r.Value) {
+				return nil
+			}
 			r.Folded = place.FoldAccents(r.Value)
 			return w.add(ctx, r)
 		})
@@ -132,7 +135,7 @@ func CountSuggestions(ctx context.Context, conn driver.Conn, state SuggestionSta
 
 // suggestionCounts returns the query for the values of a field with the number of people who have them.
 func suggestionCounts(f SearchField) string {
-	value := f.Keyword()
+	value := f.Column
 	if f.Nested != "" {
 		value = "arrayJoin(arrayDistinct(" + value + "))"
 	}
