@@ -15,6 +15,7 @@ import (
 	"muster/projector/internal/rejected"
 	"muster/projector/project"
 	"muster/projector/searchsink"
+	"muster/projector/suggestions"
 )
 
 // Consumer groups of the projector.
@@ -89,7 +90,7 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	}
 	cfg.LargeAge = cmp.Or(cfg.LargeAge, defaultLargeAge)
 	cfg.MaxOutsideGroup = cmp.Or(cfg.MaxOutsideGroup, max(minOutsideGroup, 3*cfg.Kafka.Session))
-	cfg.TouchPeople = cfg.Search != nil
+	cfg.TouchDocuments = cfg.Search != nil
 	p := &Projector{cfg: cfg, deps: deps}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), bus.WithFixedPartition)
 	rejects, err := rejected.NewPublisher(p.writer, deps.Logger, deps.Now, deps.Registerer)
@@ -177,6 +178,9 @@ func (p *Projector) runAll(ctx context.Context) error {
 	var sinkEnded error
 	var running sync.WaitGroup
 	running.Go(func() { answers.Watch(ctx, p.answers, p.answersDeps) })
+	if p.cfg.Group == Group { // Others write to their own database.
+		running.Go(func() { suggestions.Watch(ctx, p.deps.Conn, p.deps.Logger) })
+	}
 	if p.sink != nil {
 		running.Go(func() {
 			defer stop()

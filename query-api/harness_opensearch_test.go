@@ -13,6 +13,8 @@ import (
 
 	queryapi "muster/query-api"
 	"muster/query-api/opensearchtest"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
 	"muster/schemas/searchindex"
 )
 
@@ -41,12 +43,19 @@ func (f *fixture) useSearchCluster(deps *queryapi.Deps) {
 	prefix := "t" + strings.NewReplacer(":", "-", ",", "-").Replace(strings.Join(f.bus.Brokers, ",")) + "-"
 	key, err := deps.Secret.Key(searchindex.KeyName, searchindex.KeySize)
 	require.NoError(f.t, err)
-	people, err := opensearchtest.OpenPeople(f.t.Context(), node.URL(), prefix, key, f.conn)
-	require.NoError(f.t, err)
 	ctx := context.WithoutCancel(f.t.Context())
-	f.t.Cleanup(func() { require.NoError(f.t, people.Close(ctx)) })
-	deps.OpenSearch = people.Client()
-	f.syncSearch = func() { require.NoError(f.t, people.Sync(ctx)) }
+	syncs := make(map[record.Kind]func(context.Context) error)
+	for _, of := range readmodel.SearchCollections() {
+		c, err := opensearchtest.OpenCollection(f.t.Context(), of, node.URL(), prefix, key, f.conn)
+		require.NoError(f.t, err)
+		f.t.Cleanup(func() { require.NoError(f.t, c.Close(ctx)) })
+		deps.OpenSearch, syncs[of.Kind] = c.Client(), c.Sync
+	}
+	f.syncSearch = func(kind record.Kind) {
+		if sync := syncs[kind]; sync != nil {
+			require.NoError(f.t, sync(ctx))
+		}
+	}
 }
 
 // executes reports whether the executor supports a query.

@@ -138,7 +138,7 @@ type fixture struct {
 	organization event.Organization
 	key          string
 	inserts      int
-	syncSearch   func() // writes the search index, with the tag opensearch
+	syncSearch   func(record.Kind) // writes the search index of a kind, with the tag opensearch
 }
 
 // start runs a service with an empty store. change, if not nil, changes its configuration.
@@ -276,9 +276,7 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 		}
 	}
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, fmt.Sprintf("test-%d", f.inserts), &batch))
-	if kind == record.KindNetworkPerson {
-		f.syncSearch()
-	}
+	f.syncSearch(kind)
 	touched := make(map[int64]int64)
 	batch.TouchedAccounts(touched)
 	f.build(slices.Collect(maps.Keys(touched))...)

@@ -236,18 +236,19 @@ type (
 
 // Service is the query-api service.
 type Service struct {
-	cfg      Config
-	deps     Deps
-	accounts *account.Directory
-	meter    *metering.Meter
-	outbox   *ledger.Outbox
-	stored   *idempotency.Answers
-	kept     *idempotency.Disk // backend of stored; nil with Redis
-	rates    *limits.Redis     // nil without Redis
-	store    *readstore.Store
-	search   *search.Searcher
-	finder   *discovery.Finder
-	contexts *contexts.CallTracker
+	cfg       Config
+	deps      Deps
+	accounts  *account.Directory
+	meter     *metering.Meter
+	outbox    *ledger.Outbox
+	stored    *idempotency.Answers
+	kept      *idempotency.Disk // backend of stored; nil with Redis
+	rates     *limits.Redis     // nil without Redis
+	store     *readstore.Store
+	search    *search.Searcher // of people
+	companies *search.Searcher
+	finder    *discovery.Finder
+	contexts  *contexts.CallTracker
 	// mark is the watermark of the tables, searchMark that of the search index. They are one without OpenSearch.
 	mark, searchMark *watermark.Watermark
 	bulk             *bulk.Jobs
@@ -314,7 +315,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	if s.search, err = s.newSearcher(tracer); err != nil {
+	if err := s.openSearch(tracer); err != nil {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
@@ -362,7 +363,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// newSearcher returns the search executor.
 // openWatermarks creates the watermarks of the read models.
 func (s *Service) openWatermarks() {
 	tasks := []string{event.TopicAnswerTask}
@@ -382,19 +382,35 @@ func (s *Service) openWatermarks() {
 	}
 }
 
-func (s *Service) newSearcher(tracer trace.Tracer) (*search.Searcher, error) {
+// companyIndexShare is the share of the search index's memory that companies get in addition.
+const companyIndexShare = 4
+
+// openSearch opens the searchers of people and companies.
+func (s *Service) openSearch(tracer trace.Tracer) error {
 	key, err := s.deps.Secret.Key(cursor.KeyName, cursor.KeySize)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	documents, err := s.deps.Secret.Key(searchindex.KeyName, searchindex.KeySize)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return search.New(s.cfg.searchConfig(), search.Deps{
+	cfg, deps := s.cfg.searchConfig().WithDefaults(), search.Deps{
+		Collection: readmodel.PeopleCollection(), Documents: s.store.NetworkDocuments, Hidden: s.store.Hidden,
 		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now,
 		Registerer: s.deps.Registerer, OpenSearch: s.deps.OpenSearch, DocumentKey: documents,
-	})
+	}
+	if s.search, err = search.New(cfg, deps); err != nil {
+		return err
+	}
+	cfg.IndexBytes /= companyIndexShare
+	deps.Collection, deps.Documents = readmodel.CompaniesCollection(), s.store.CompanyDocuments
+	deps.Hidden = func() []uint64 { return nil }
+	deps.Beside = s.search
+	if s.companies, err = search.New(cfg, deps); err != nil {
+		s.search.Close()
+	}
+	return err
 }
 
 // openContexts opens the tracker of context calls.
@@ -444,8 +460,8 @@ func (s *Service) openBulk() error {
 // returns the error that stopped it, and nil after an orderly stop.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
-	defer s.search.Close()
-	if err := s.search.WarmUp(); err != nil {
+	defer s.closeSearch()
+	if err := errors.Join(s.search.WarmUp(), s.companies.WarmUp()); err != nil {
 		return err
 	}
 	// Requests in flight need the accounts after ctx ends.
@@ -520,9 +536,14 @@ func (s *Service) runBulk(ctx context.Context, accounts <-chan struct{}) error {
 // errFollowingEnded stops the service: without the accounts no call can be authenticated.
 var errFollowingEnded = errors.New("account follower exited")
 
+func (s *Service) closeSearch() {
+	s.companies.Close()
+	s.search.Close()
+}
+
 // Close releases the resources of New, for a service whose Run is never called.
 func (s *Service) Close() error {
-	s.search.Close()
+	s.closeSearch()
 	s.store.Close()
 	err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.bulk.Close(),
 		s.settings.close(), s.closeMeter())

@@ -155,6 +155,12 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, explained.Value.Statements)
 
+	polltest.Until(t, time.Minute, func() bool { // the projector counts them
+		values, err := api.SuggestValues(ctx, "profile.location.country.keyword", "", 1)
+		require.NoError(t, err)
+		return len(values.Value.Values) == 1 && values.Value.Values[0].Count >= 3
+	}, "no country is suggested")
+
 	found, err := api.EnrichCompany(ctx, client.CompanyEnrichRequest{NetworkURL: company})
 	require.NoError(t, err)
 	requirePaid(t, found.Metadata, err)

@@ -28,12 +28,12 @@ func Touch(ctx context.Context, w *bus.Writer, accounts map[int64]int64) error {
 	return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
 }
 
-// TouchPeople requests that the documents of network people in the search index are written again. The versions are those
-// of their newest changed rows, 0 if they are unknown. The touches are durable when it returns.
-func TouchPeople(ctx context.Context, w *bus.Writer, people map[string]int64) error {
-	tasks := make([]event.AnswerTask, 0, len(people))
-	for _, id := range slices.Sorted(maps.Keys(people)) {
-		tasks = append(tasks, event.AnswerTask{Kind: record.KindNetworkPerson, ID: id, Version: people[id]})
+// TouchDocuments requests that the documents of network people or companies in the search index are written again. The
+// versions are those of their newest changed rows, 0 if they are unknown. The touches are durable when it returns.
+func TouchDocuments(ctx context.Context, w *bus.Writer, kind record.Kind, ids map[string]int64) error {
+	tasks := make([]event.AnswerTask, 0, len(ids))
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		tasks = append(tasks, event.AnswerTask{Kind: kind, ID: id, Version: ids[id]})
 	}
 	return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
 }

@@ -10,6 +10,7 @@ import (
 	"muster/projector/answers"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // scheduleRebuild records the accounts whose commits by erased authors are about to be deleted: their answers
@@ -33,7 +34,7 @@ func (e *Eraser) touchPeople(ctx context.Context, f *matches) error {
 		for _, id := range part {
 			people[id] = 0
 		}
-		if err := answers.TouchPeople(ctx, e.writer, people); err != nil {
+		if err := answers.TouchDocuments(ctx, e.writer, record.KindNetworkPerson, people); err != nil {
 			return err
 		}
 	}

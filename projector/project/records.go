@@ -35,16 +35,16 @@ const breakerKey = "clickhouse"
 type Records struct {
 	*bus.BatchConsumer
 
-	deps    Deps
-	tracer  trace.Tracer
-	metrics *metrics
-	breaker *breaker.Set
-	tables  readmodel.Names        // zero: the live tables
-	people  bool                   // network people are touched
-	writer  *bus.Writer            // nil in a replay, which publishes nothing
-	rejects *rejected.Publisher    // nil in a replay
-	kinds   map[string]record.Kind // by topic
-	workers []*worker
+	deps      Deps
+	tracer    trace.Tracer
+	metrics   *metrics
+	breaker   *breaker.Set
+	tables    readmodel.Names        // zero: the live tables
+	documents bool                   // network people and companies are touched
+	writer    *bus.Writer            // nil in a replay, which publishes nothing
+	rejects   *rejected.Publisher    // nil in a replay
+	kinds     map[string]record.Kind // by topic
+	workers   []*worker
 }
 
 // NewRecords returns the projection of all topics into the live tables. It writes tombstones and touches to w, which
@@ -74,7 +74,7 @@ func newRecords(
 		return nil, err
 	}
 	r := &Records{
-		deps: deps, tracer: Tracer(deps), tables: tables, kinds: make(map[string]record.Kind), people: cfg.TouchPeople,
+		deps: deps, tracer: Tracer(deps), tables: tables, kinds: make(map[string]record.Kind), documents: cfg.TouchDocuments,
 	}
 	if r.metrics, err = newMetrics(deps.Registerer); err != nil {
 		return nil, err
@@ -127,8 +127,10 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err := answers.Touch(ctx, r.writer, done.touched); err != nil {
 		return err
 	}
-	if err := answers.TouchPeople(ctx, r.writer, done.people); err != nil {
-		return err
+	for kind, ids := range done.documents {
+		if err := answers.TouchDocuments(ctx, r.writer, kind, ids); err != nil {
+			return err
+		}
 	}
 	return r.rejects.Publish(ctx, done.rejected)
 }
@@ -137,8 +139,9 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 type outcome struct {
 	rejected []rejected.Message
 	dropped  []erasure.Dropped
-	touched  map[int64]int64  // accounts whose rows changed, with the newest version of these rows
-	people   map[string]int64 // network people whose rows changed, likewise, if they are touched
+	touched  map[int64]int64 // accounts whose rows changed, with the newest version of these rows
+	// documents are network people and companies whose rows changed, likewise, if they are touched.
+	documents map[record.Kind]map[string]int64
 }
 
 // add adds the outcome of other messages.
@@ -148,8 +151,13 @@ func (o *outcome) add(other outcome) {
 	for id, version := range other.touched {
 		o.touched[id] = max(o.touched[id], version)
 	}
-	for id, version := range other.people {
-		o.people[id] = max(o.people[id], version)
+	for kind, ids := range other.documents {
+		if o.documents[kind] == nil {
+			o.documents[kind] = make(map[string]int64, len(ids))
+		}
+		for id, version := range ids {
+			o.documents[kind][id] = max(o.documents[kind][id], version)
+		}
 	}
 }
 
@@ -224,7 +232,7 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 		wg.Go(func() { w.render(part, r.kinds) })
 	}
 	wg.Wait()
-	done := outcome{touched: make(map[int64]int64), people: make(map[string]int64)}
+	done := outcome{touched: make(map[int64]int64), documents: make(map[record.Kind]map[string]int64)}
 	for _, w := range r.workers {
 		done.rejected = append(done.rejected, w.rejected...)
 		w.rejected = nil // Releases the messages.
@@ -248,8 +256,8 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 	}
 	for _, w := range r.workers {
 		w.batch.TouchedAccounts(done.touched)
-		if r.people {
-			w.batch.TouchedPeople(done.people)
+		if r.documents {
+			w.batch.TouchedDocuments(done.documents)
 		}
 		done.dropped = append(done.dropped, w.erased.Dropped...)
 		for kind, c := range w.counts {

@@ -1,8 +1,8 @@
-// Package searchsink writes the documents of network people to OpenSearch.
+// Package searchsink writes the documents of network people and companies to OpenSearch, each to their own index.
 //
-// [Sink] consumes touches of people, reads their rows of search_people and indexes whole documents. At its first start
-// it creates the index and fills it from the table. [Replay] fills a new index beside the live one, compares it with
-// the table and switches the alias. [Purger] removes deleted documents from the files of the index.
+// [Sink] consumes touches, reads rows of search_people and search_companies and indexes whole documents. At its first
+// start it creates the indexes and fills them from the tables. [Replay] fills new indexes beside the live ones, compares
+// them with the tables and switches the aliases. [Purger] removes deleted people from the files of their index.
 //
 // # Delivery
 //
@@ -15,5 +15,5 @@
 // Overload and outages are retried without limit, behind a breaker. A document that OpenSearch refuses goes to the
 // topic of rejected records, with the type of the error.
 //
-// People who were withdrawn or are in the suppression set are deleted from the index.
+// People and companies that were withdrawn, and people in the suppression set, are deleted from the index.
 package searchsink

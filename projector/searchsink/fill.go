@@ -6,6 +6,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/schemas/readmodel"
 	"muster/schemas/searchindex"
 	"muster/schemas/suppress"
 )
@@ -31,28 +32,29 @@ const noPartition = -1
 
 // filler fills an index from the table.
 type filler struct {
+	collection *readmodel.SearchCollection
 	writer     *writer
 	key        []byte
 	conn       driver.Conn
 	suppressed *suppress.Set
 }
 
-// run writes the documents of all people who have none that was written for a touch, and returns their number. A
+// run writes all documents that have none that was written for a touch, and returns their number. A
 // repeated run writes them again, from the rows of that time.
 func (f filler) run(ctx context.Context, index string, progress Progress) (n int64, err error) {
 	if progress == nil {
 		progress = noProgress{}
 	}
 	var total uint64
-	if err := f.conn.QueryRow(ctx, "SELECT uniq(profile_hash) FROM search_people").Scan(&total); err != nil {
-		return 0, fmt.Errorf("count people: %w", err)
+	if err := f.conn.QueryRow(ctx, "SELECT uniq("+f.collection.Hash+") FROM "+f.collection.Table).Scan(&total); err != nil {
+		return 0, fmt.Errorf("count %s: %w", f.collection.Name, err)
 	}
 	progress.Begin("Filling "+index, int64(total))
 	defer progress.End()
 	var after uint64
 	done := int64(0)
 	for first := true; ; first = false {
-		rows, err := searchindex.Page(ctx, f.conn, after, first, rowsAtOnce)
+		rows, err := searchindex.Page(ctx, f.conn, f.collection, after, first, rowsAtOnce)
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}
@@ -61,7 +63,7 @@ func (f filler) run(ctx context.Context, index string, progress Progress) (n int
 			if row.Deleted || row.IsErased(f.suppressed) {
 				continue
 			}
-			o := operation{id: searchindex.DocumentID(f.key, row.ProfileID), version: scannedVersion, equal: true}
+			o := operation{id: searchindex.DocumentID(f.key, row.ID), version: scannedVersion, equal: true}
 			if o.document, err = row.AppendDocument(nil, scannedVersion, noPartition); err != nil {
 				return n, err
 			}

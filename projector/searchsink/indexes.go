@@ -11,17 +11,18 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"muster/platform/opensearch"
+	"muster/schemas/readmodel"
 	"muster/schemas/searchindex"
 )
 
-// indexes manages the indexes of people.
+// indexes manages the indexes of a collection.
 type indexes struct {
 	client *opensearch.Client
 	names  searchindex.Names
 }
 
-func newIndexes(client *opensearch.Client) indexes {
-	return indexes{client: client, names: searchindex.Names{Prefix: client.Config().Prefix}}
+func newIndexes(client *opensearch.Client, collection string) indexes {
+	return indexes{client: client, names: searchindex.Names{Prefix: client.Config().Prefix, Collection: collection}}
 }
 
 // target is an index that documents are written to.
@@ -55,10 +56,12 @@ func (x indexes) list(ctx context.Context) ([]target, error) {
 }
 
 // create creates an index. It returns the error of an index that exists already.
-func (x indexes) create(ctx context.Context, id string, meta searchindex.Meta) (target, error) {
+func (x indexes) create(
+	ctx context.Context, c *readmodel.SearchCollection, id string, meta searchindex.Meta,
+) (target, error) {
 	t := target{index: x.names.Index(id), meta: meta}
 	cfg := x.client.Config()
-	body, err := searchindex.IndexBody(x.names, t.index, searchindex.Settings{
+	body, err := searchindex.IndexBody(x.names, c, t.index, searchindex.Settings{
 		Shards: cfg.Shards, Replicas: cfg.Replicas,
 	}, meta)
 	if err == nil {
@@ -122,12 +125,13 @@ func (x indexes) refresh(ctx context.Context, index string) error {
 	return nil
 }
 
-// Refresh makes what was written to the live index visible. It is no error if there is none.
+// Refresh makes what was written to the live indexes visible. It is no error if there are none.
 func Refresh(ctx context.Context, client *opensearch.Client) error {
-	x := newIndexes(client)
-	err := x.refresh(ctx, x.names.Alias())
-	if opensearch.IsNotFound(err) {
-		return nil
+	for _, c := range readmodel.SearchCollections() {
+		x := newIndexes(client, c.Name)
+		if err := x.refresh(ctx, x.names.Alias()); err != nil && !opensearch.IsNotFound(err) {
+			return err
+		}
 	}
-	return err
+	return nil
 }

@@ -8,9 +8,10 @@ import (
 	"muster/platform/bus"
 	"muster/platform/opensearch"
 	"muster/schemas/event"
+	"muster/schemas/readmodel"
 )
 
-// Purger removes deleted documents from the files of all indexes. OpenSearch retains the operations of an index for its
+// Purger removes deleted documents of people from the files of their indexes. OpenSearch retains the operations of an index for its
 // replicas, and with them the documents that these deleted, until retention leases have advanced, which takes about a
 // minute; only then does a merge remove them. It is not safe for concurrent use.
 type Purger struct {
@@ -24,7 +25,7 @@ type Purger struct {
 
 // NewPurger returns a Purger. It does not connect.
 func NewPurger(client *opensearch.Client, kafka bus.Config) *Purger {
-	return &Purger{indexes: newIndexes(client), kafka: kafka, group: Group}
+	return &Purger{indexes: newIndexes(client, readmodel.PeopleCollection().Name), kafka: kafka, group: Group}
 }
 
 // Begin starts a purge of what is deleted by the touches published so far.

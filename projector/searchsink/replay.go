@@ -28,7 +28,7 @@ type Replaying struct {
 	Now        func() time.Time
 }
 
-// Report is the result of Replay.
+// Report is the result of Replay for a collection.
 type Report struct {
 	Index string `json:"index"`
 	Checksum
@@ -36,29 +36,36 @@ type Report struct {
 	Replaced []string `json:"replaced"`
 }
 
-// Replay fills a new index from the table beside the live one, compares the two, and switches the alias. Sinks write to
-// both meanwhile. The old index is deleted. If it is interrupted, the live index stays, and the next replay starts
-// over.
-func Replay(ctx context.Context, r Replaying) (report Report, err error) {
+// Replay fills a new index of each collection from its table beside the live one, compares the two, and switches the
+// alias. Sinks write to both meanwhile. The old index is deleted. If it is interrupted, the live index stays, and the
+// next replay starts over.
+func Replay(ctx context.Context, r Replaying) (reports []Report, err error) {
 	if r.Client == nil || r.Conn == nil || r.Logger == nil || r.Now == nil || len(r.Key) != searchindex.KeySize {
-		return report, errors.New("replay search: missing client, connection, key, logger or clock")
+		return nil, errors.New("replay search: missing client, connection, key, logger or clock")
 	}
 	if r.Progress == nil {
 		r.Progress = noProgress{}
 	}
 	w, err := newWriter(r.Client, Config{}, r.Logger, nil)
 	if err != nil {
-		return report, fmt.Errorf("replay search: %w", err)
+		return nil, fmt.Errorf("replay search: %w", err)
 	}
-	fill := filler{writer: w, key: r.Key, conn: r.Conn, suppressed: r.Suppressed}
 	err = migrations.WithLock(ctx, r.Conn, r.Logger, func(ctx context.Context, _ readmodel.Layout) error {
-		report, err = r.replay(ctx, fill)
-		return err
+		for _, c := range readmodel.SearchCollections() {
+			report, err := r.replay(ctx, filler{
+				collection: &c, writer: w.of(c.Name), key: r.Key, conn: r.Conn, suppressed: r.Suppressed,
+			})
+			if err != nil {
+				return err
+			}
+			reports = append(reports, report)
+		}
+		return nil
 	})
 	if err != nil {
-		return report, fmt.Errorf("replay search: %w", redact(err))
+		return reports, fmt.Errorf("replay search: %w", redact(err))
 	}
-	return report, nil
+	return reports, nil
 }
 
 func (r Replaying) replay(ctx context.Context, fill filler) (report Report, err error) {
@@ -80,7 +87,7 @@ func (r Replaying) replay(ctx context.Context, fill filler) (report Report, err 
 			report.Replaced = append(report.Replaced, t.index)
 		}
 	}
-	t, err := x.create(ctx, strconv.FormatInt(r.Now().UnixNano(), 36), meta)
+	t, err := x.create(ctx, fill.collection, strconv.FormatInt(r.Now().UnixNano(), 36), meta)
 	if err != nil {
 		return report, err
 	}

@@ -66,10 +66,17 @@ type Deps struct {
 type Sink struct {
 	*bus.BatchConsumer
 
-	cfg    Config
-	deps   Deps
-	writer *writer
-	layout *readmodel.Layout // of the tables, once read
+	cfg      Config
+	deps     Deps
+	layout   *readmodel.Layout // of the tables, once read
+	indexers []*indexer        // of each collection
+}
+
+// indexer writes the documents of a collection.
+type indexer struct {
+	*Sink
+	collection readmodel.SearchCollection
+	writer     *writer
 
 	last       map[int]int64 // offset after the last handled one, by partition
 	generation int64         // of the topic; 0: not checked
@@ -84,7 +91,12 @@ func New(cfg Config, deps Deps) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, deps: deps, writer: w, last: make(map[int]int64)}
+	s := &Sink{cfg: cfg, deps: deps}
+	for _, collection := range readmodel.SearchCollections() {
+		s.indexers = append(s.indexers, &indexer{
+			Sink: s, collection: collection, writer: w.of(collection.Name), last: make(map[int]int64),
+		})
+	}
 	c := cfg.Consumer
 	c.Group, c.Topics, c.Handle = cfg.Group, []string{event.TopicAnswerTask}, s.handle
 	c.MaxAge, c.MaxMessages = maxTouchAge, maxTouches
@@ -108,15 +120,24 @@ func newWriter(
 	if err != nil {
 		return nil, err
 	}
-	return &writer{indexes: newIndexes(client), breaker: set, metrics: m}, nil
+	return &writer{indexes: newIndexes(client, ""), breaker: set, metrics: m}, nil
 }
 
-// Run consumes until ctx ends, and creates and fills the index if there is none.
+// of returns a writer to the indexes of a collection.
+func (w *writer) of(collection string) *writer {
+	own := *w
+	own.names.Collection = collection
+	return &own
+}
+
+// Run consumes until ctx ends, and creates and fills the indexes that do not exist.
 func (s *Sink) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var ensuring sync.WaitGroup
-	ensuring.Go(func() { s.ensure(ctx) })
+	for _, x := range s.indexers {
+		ensuring.Go(func() { x.ensure(ctx) })
+	}
 	err := s.BatchConsumer.Run(ctx)
 	stop()
 	ensuring.Wait()
@@ -124,14 +145,14 @@ func (s *Sink) Run(ctx context.Context) error {
 }
 
 // ensure creates and fills the index if none is live, until it succeeds or ctx ends. Several sinks may do so at once.
-func (s *Sink) ensure(ctx context.Context) {
+func (s *indexer) ensure(ctx context.Context) {
 	for {
 		err := s.ensureOnce(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "search sink: index not available, will retry",
-			slog.Any("error", redact(err)))
+			slog.String("collection", s.collection.Name), slog.Any("error", redact(err)))
 		select {
 		case <-ctx.Done():
 			return
@@ -143,7 +164,7 @@ func (s *Sink) ensure(ctx context.Context) {
 // initialID is the ID of the index that sinks create.
 const initialID = "initial"
 
-func (s *Sink) ensureOnce(ctx context.Context) error {
+func (s *indexer) ensureOnce(ctx context.Context) error {
 	all, err := s.writer.list(ctx)
 	if err != nil {
 		return err
@@ -152,7 +173,7 @@ func (s *Sink) ensureOnce(ctx context.Context) error {
 	exists := false
 	for _, t := range all {
 		if t.live {
-			if t.meta.Mapping != searchindex.Fingerprint() {
+			if t.meta.Mapping != searchindex.Fingerprint(&s.collection) {
 				s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "search sink: index has an outdated mapping",
 					slog.String("index", t.index), slog.String("hint", "run muster replay search"))
 			}
@@ -161,13 +182,13 @@ func (s *Sink) ensureOnce(ctx context.Context) error {
 		exists = exists || t.index == index
 	}
 	if !exists {
-		_, err := s.writer.create(ctx, initialID, searchindex.Meta{})
+		_, err := s.writer.create(ctx, &s.collection, initialID, searchindex.Meta{})
 		var refused *opensearch.Error
 		if err != nil && (!errors.As(err, &refused) || !refused.Has("resource_already_exists_exception")) {
 			return err
 		}
 	}
-	fill := filler{writer: s.writer, key: s.deps.Key, conn: s.deps.Conn, suppressed: s.deps.Suppressed}
+	fill := filler{collection: &s.collection, writer: s.writer, key: s.deps.Key, conn: s.deps.Conn, suppressed: s.deps.Suppressed}
 	n, err := fill.run(ctx, index, nil)
 	if err != nil {
 		return err
@@ -194,11 +215,11 @@ func redact(err error) error {
 	return err
 }
 
-// touch is the newest touch of a person in a batch.
+// touch is the newest touch of a person or company in a batch.
 type touch struct {
-	message   *kafka.Message
-	version   int64 // of the row
-	profileID string
+	message *kafka.Message
+	version int64 // of the row
+	id      string
 }
 
 func (s *Sink) handle(ctx context.Context, b bus.Batch) (err error) {
@@ -209,25 +230,26 @@ func (s *Sink) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 		span.End()
 	}()
-	touches := read(b)
-	if len(touches) > 0 {
-		if err := s.index(ctx, b, touches); err != nil {
-			return redact(err)
+	for _, x := range s.indexers {
+		if touches := read(b, x.collection.Kind); len(touches) > 0 {
+			if err := x.index(ctx, b, touches); err != nil {
+				return redact(err)
+			}
 		}
-	}
-	for _, r := range b.Ranges {
-		s.last[r.Partition] = r.Last + 1
+		for _, r := range b.Ranges {
+			x.last[r.Partition] = r.Last + 1
+		}
 	}
 	return nil
 }
 
-// read returns the newest touch of each person in a batch. Invalid touches are published by the builder of answers.
-func read(b bus.Batch) []touch {
+// read returns the newest touch of each identity of a kind in a batch. Invalid touches are published by the builder of answers.
+func read(b bus.Batch, kind record.Kind) []touch {
 	byID := make(map[string]touch)
 	for i := range b.Messages {
 		m := &b.Messages[i]
 		var t event.AnswerTask
-		if json.Unmarshal(m.Value, &t) != nil || t.Validate() != nil || t.Kind != record.KindNetworkPerson {
+		if json.Unmarshal(m.Value, &t) != nil || t.Validate() != nil || t.Kind != kind {
 			continue
 		}
 		byID[t.ID] = touch{m, max(t.Version, byID[t.ID].version), t.ID}
@@ -239,8 +261,8 @@ func read(b bus.Batch) []touch {
 	return out
 }
 
-// index writes the documents of touched people to all indexes.
-func (s *Sink) index(ctx context.Context, b bus.Batch, touches []touch) error {
+// index writes the documents of touched people or companies to all indexes of the collection.
+func (s *indexer) index(ctx context.Context, b bus.Batch, touches []touch) error {
 	if s.layout == nil {
 		layout, err := readmodel.FindLayout(ctx, s.deps.Conn)
 		if err != nil {
@@ -284,8 +306,8 @@ func (s *Sink) index(ctx context.Context, b bus.Batch, touches []touch) error {
 	return nil
 }
 
-// operations returns what is to be done for touches, by the rows that people have now.
-func (s *Sink) operations(ctx context.Context, touches []touch) ([]operation, error) {
+// operations returns what is to be done for touches, by the rows that exist now.
+func (s *indexer) operations(ctx context.Context, touches []touch) ([]operation, error) {
 	rows, err := s.rows(ctx, touches)
 	if err != nil {
 		return nil, err
@@ -293,9 +315,9 @@ func (s *Sink) operations(ctx context.Context, touches []touch) ([]operation, er
 	out := make([]operation, len(touches))
 	for i, t := range touches {
 		o := operation{
-			id: searchindex.DocumentID(s.deps.Key, t.profileID), version: versionOf(s.generation, t.message.Offset), position: i,
+			id: searchindex.DocumentID(s.deps.Key, t.id), version: versionOf(s.generation, t.message.Offset), position: i,
 		}
-		if row := rows[t.profileID]; row != nil && !row.Deleted && !row.IsErased(s.deps.Suppressed) {
+		if row := rows[t.id]; row != nil && !row.Deleted && !row.IsErased(s.deps.Suppressed) {
 			if o.document, err = row.AppendDocument(nil, o.version, t.message.Partition); err != nil {
 				return nil, err
 			}
@@ -305,22 +327,22 @@ func (s *Sink) operations(ctx context.Context, touches []touch) ([]operation, er
 	return out, nil
 }
 
-// rows reads the rows of touched people. On a cluster it reads again those that are older than their touches, from a
+// rows reads the rows of touches. On a cluster it reads again those that are older than their touches, from a
 // replica that lags behind.
-func (s *Sink) rows(ctx context.Context, touches []touch) (map[string]*searchindex.Row, error) {
+func (s *indexer) rows(ctx context.Context, touches []touch) (map[string]*searchindex.Row, error) {
 	ids := make([]string, len(touches))
 	for i, t := range touches {
-		ids[i] = t.profileID
+		ids[i] = t.id
 	}
-	rows, err := searchindex.ReadRows(ctx, s.deps.Conn, ids)
+	rows, err := searchindex.ReadRows(ctx, s.deps.Conn, &s.collection, ids)
 	if err != nil || s.layout.Cluster == "" {
 		return rows, err
 	}
 	for end := s.deps.Now().Add(laggingFor); ; {
 		lagging := 0
 		for _, t := range touches {
-			row := rows[t.profileID]
-			if t.version > 0 && (row == nil || row.Version < t.version) && !s.erased(t.profileID) {
+			row := rows[t.id]
+			if t.version > 0 && (row == nil || row.Version < t.version) && !s.erased(t.id) {
 				lagging++
 			}
 		}
@@ -329,7 +351,7 @@ func (s *Sink) rows(ctx context.Context, touches []touch) (map[string]*searchind
 		}
 		if s.deps.Now().After(end) { // Such as rows that an erasure deleted.
 			s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "search sink: rows are older than the touched ones",
-				slog.Int("people", lagging))
+				slog.Int(s.collection.Name, lagging))
 			return rows, nil
 		}
 		select {
@@ -337,23 +359,26 @@ func (s *Sink) rows(ctx context.Context, touches []touch) (map[string]*searchind
 			return nil, ctx.Err()
 		case <-time.After(lagRetryInterval):
 		}
-		if rows, err = searchindex.ReadRows(ctx, s.deps.Conn, ids); err != nil {
+		if rows, err = searchindex.ReadRows(ctx, s.deps.Conn, &s.collection, ids); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (s *Sink) erased(profileID string) bool {
-	_, erased := s.deps.Suppressed.ID(identity.Network, profileID)
+func (s *indexer) erased(id string) bool {
+	if s.collection.Kind != record.KindNetworkPerson {
+		return false
+	}
+	_, erased := s.deps.Suppressed.ID(identity.Network, id)
 	return erased
 }
 
 // reject publishes the touches whose documents were refused.
-func (s *Sink) reject(ctx context.Context, touches []touch, refusals map[int]string) error {
+func (s *indexer) reject(ctx context.Context, touches []touch, refusals map[int]string) error {
 	var list []rejected.Message
 	for _, i := range slices.Sorted(maps.Keys(refusals)) {
 		list = append(list, rejected.Message{Message: touches[i].message, Kind: "search", Err: &record.ValidationError{
-			Kind: record.KindNetworkPerson, Code: CodeRefused, Reason: "is refused by OpenSearch: " + refusals[i],
+			Kind: s.collection.Kind, Code: CodeRefused, Reason: "is refused by OpenSearch: " + refusals[i],
 		}})
 	}
 	return s.deps.Rejected.Publish(ctx, list)
@@ -368,7 +393,7 @@ func versionOf(generation, offset int64) int64 { return generation<<generationBi
 // checkGeneration starts a new generation if the topic has fewer messages, or another number of partitions, than the
 // documents were written for: the topic was recreated, or the index is of another installation. It is called with each
 // batch, and reads the index for the first one and after offsets went back.
-func (s *Sink) checkGeneration(ctx context.Context, b bus.Batch, targets []target) error {
+func (s *indexer) checkGeneration(ctx context.Context, b bus.Batch, targets []target) error {
 	generation, partitions := int64(0), 0
 	for _, t := range targets {
 		if t.meta.Generation >= generation {

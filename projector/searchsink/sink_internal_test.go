@@ -158,7 +158,8 @@ func TestRead_KeepsTheNewestTouchOfEachPerson(t *testing.T) {
 		message(3, event.AnswerTask{Kind: record.KindNetworkPerson, ID: "p"}),
 		message(4, event.AnswerTask{Kind: record.KindNetworkPerson, ID: ""}),
 		{Offset: 5, Value: []byte("no JSON")},
-	}})
+		message(6, event.AnswerTask{Kind: record.KindNetworkCompany, ID: "p", Version: 11}),
+	}}, record.KindNetworkPerson)
 	require.Len(t, got, 1)
 	require.EqualValues(t, 3, got[0].message.Offset)
 	require.EqualValues(t, 9, got[0].version)

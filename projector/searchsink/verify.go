@@ -46,7 +46,7 @@ func (f filler) verify(ctx context.Context, index string, progress Progress) (Ch
 	defer progress.End()
 	var after uint64
 	for first := true; ; first = false {
-		rows, err := searchindex.Page(ctx, f.conn, after, first, hitsAtOnce)
+		rows, err := searchindex.Page(ctx, f.conn, f.collection, after, first, hitsAtOnce)
 		if err != nil {
 			return sum, err
 		}
@@ -66,12 +66,12 @@ func (f filler) verify(ctx context.Context, index string, progress Progress) (Ch
 			if row.Deleted || row.IsErased(f.suppressed) {
 				continue // If it has a document, that is left over below.
 			}
-			content, exists := contents[row.ProfileID]
-			delete(contents, row.ProfileID)
+			content, exists := contents[row.ID]
+			delete(contents, row.ID)
 			if exists && content == row.Content {
 				sum.add(row.Hash, row.Content)
 			} else {
-				suspects = append(suspects, row.ProfileID)
+				suspects = append(suspects, row.ID)
 			}
 		}
 		for id := range contents {
@@ -106,7 +106,7 @@ func (f filler) settle(ctx context.Context, index string, suspects []string) err
 		}
 		var left []string
 		for part := range slices.Chunk(suspects, rowsAtOnce) {
-			rows, err := searchindex.ReadRows(ctx, f.conn, part)
+			rows, err := searchindex.ReadRows(ctx, f.conn, f.collection, part)
 			if err != nil {
 				return err
 			}

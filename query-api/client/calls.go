@@ -205,6 +205,16 @@ func join[S ~string](list []S) string {
 	return strings.Join(texts, ",")
 }
 
+// SuggestValues returns the most frequent values of a field of search that begin with a prefix (GET /v1/suggest). A
+// size of 0 means the default of 10.
+func (c *Client) SuggestValues(ctx context.Context, field, prefix string, size int) (*Response[Suggestions], error) {
+	query := url.Values{"field": {field}, "prefix": {prefix}}
+	if size != 0 {
+		query.Set("size", strconv.Itoa(size))
+	}
+	return call[Suggestions](ctx, c, newGet("/v1/suggest", query), false)
+}
+
 // GetUsage returns the requests and credits used in this month (GET /v1/usage).
 func (c *Client) GetUsage(ctx context.Context) (*Response[Usage], error) {
 	return call[Usage](ctx, c, newGet("/v1/usage", nil), false)

@@ -1525,6 +1525,20 @@ type Social struct {
 // SocialPlatform defines model for Social.Platform.
 type SocialPlatform string
 
+// Suggestion defines model for Suggestion.
+type Suggestion struct {
+	// Count Number of people who have it.
+	Count int64 `json:"count"`
+
+	// Value A value of the field.
+	Value string `json:"value"`
+}
+
+// Suggestions defines model for Suggestions.
+type Suggestions struct {
+	Values []Suggestion `json:"values"`
+}
+
 // Timestamp ISO 8601.
 //
 // Examples: 2026-10-02T00:00:00Z
@@ -1646,6 +1660,18 @@ type WebhookSecret struct {
 
 // WebsetName defines model for WebsetName.
 type WebsetName string
+
+// SuggestValuesParams defines parameters for SuggestValues.
+type SuggestValuesParams struct {
+	// Field Field with whole values.
+	Field string `form:"field" json:"field"`
+
+	// Prefix Beginning of the values; empty for all. At most 256 characters.
+	Prefix string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// Size Maximum number of values.
+	Size int `form:"size,omitempty" json:"size,omitempty"`
+}
 
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
 type GetCodehostPersonParams struct {

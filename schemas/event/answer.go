@@ -13,10 +13,10 @@ const TypeAnswerTask = "io.muster.answer.v1.task"
 
 // AnswerTask is a touch: rows of an identity have changed. It is published to TopicAnswerTask with the key
 // [AnswerTask.MessageKey]. Accounts of code hosts are touched when source rows of their answers change, and also on
-// TopicLargeAnswerTask if they are large; network people are touched for the search index.
+// TopicLargeAnswerTask if they are large; network people and companies are touched for the search index.
 type AnswerTask struct {
-	Kind record.Kind `json:"kind"` // codehost-person or network-person
-	ID   string      `json:"id"`   // user_id in decimal, or profile_id
+	Kind record.Kind `json:"kind"` // codehost-person, network-person or network-company
+	ID   string      `json:"id"`   // user_id in decimal, profile_id or company_id
 	// Version is the newest version of the changed rows. A build that read older rows only has used a replica
 	// that lags behind.
 	Version int64 `json:"version"`
@@ -40,7 +40,7 @@ func (t AnswerTask) Account() (int64, error) {
 
 // Validate returns an error if the touch is invalid.
 func (t AnswerTask) Validate() error {
-	if t.Kind == record.KindNetworkPerson {
+	if t.Kind == record.KindNetworkPerson || t.Kind == record.KindNetworkCompany {
 		if t.ID == "" {
 			return errors.New("id: is empty")
 		}

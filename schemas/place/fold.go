@@ -1,6 +1,7 @@
 package place
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -47,6 +48,26 @@ func appendFolded(dst []byte, s string) []byte {
 		dst = appendLower(dst, r)
 	}
 	return abbreviate(dst, word)
+}
+
+// FoldAccents returns a text in lower case, without accents of Latin, Greek and Cyrillic letters. Spaces and
+// punctuation stay.
+func FoldAccents(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	out, base := make([]byte, 0, len(s)), rune(0)
+	for _, r := range norm.NFKD.String(s) {
+		if unicode.Is(unicode.Mn, r) {
+			if !hasOptionalMarks(base) {
+				out = utf8.AppendRune(out, r)
+			}
+			continue
+		}
+		base = r
+		out = appendLower(out, r)
+	}
+	return string(out)
 }
 
 // appendFoldedASCII is appendFolded for ASCII, the most common case.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/schemas/record"
 )
 
 // AnswersTable holds the API's answers about accounts of the code host: one row per account with all data
@@ -315,10 +317,20 @@ func (b *Batch) TouchedAccounts(newest map[int64]int64) {
 	}
 }
 
-// TouchedPeople adds the network people whose rows are in the batch, each with the newest version of these rows.
-func (b *Batch) TouchedPeople(newest map[string]int64) {
-	for i, id := range b.searchPeople.profileID.list {
-		newest[id] = max(newest[id], b.searchPeople.common.version.list[i])
+// TouchedDocuments adds the network people and companies whose rows are in the batch, by kind, each with the newest
+// version of these rows.
+func (b *Batch) TouchedDocuments(newest map[record.Kind]map[string]int64) {
+	for _, t := range []*searchTable{&b.searchPeople, &b.searchCompanies} {
+		if len(t.id.list) == 0 {
+			continue
+		}
+		kind := t.collection.Kind
+		if newest[kind] == nil {
+			newest[kind] = make(map[string]int64)
+		}
+		for i, id := range t.id.list {
+			newest[kind][id] = max(newest[kind][id], t.common.version.list[i])
+		}
 	}
 }
 

@@ -80,7 +80,8 @@ type Batch struct {
 
 	lookups          lookupTable
 	networkPeople    networkPeopleTable
-	searchPeople     searchPeopleTable
+	searchPeople     searchTable
+	searchCompanies  searchTable
 	codehostPeople   codehostPeopleTable
 	codehostRepos    codehostReposTable
 	codehostCommits  codehostCommitsTable
@@ -97,6 +98,7 @@ func (b *Batch) Reset() {
 	clear(b.slab)
 	b.slab = b.slab[:0]
 	b.searchPeople.reset()
+	b.searchCompanies.reset()
 	for _, t := range b.tables() {
 		for _, f := range t.columns() {
 			f.values.reset()

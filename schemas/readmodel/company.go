@@ -25,6 +25,7 @@ func newCompanyShapes() companyShapes {
 
 // networkCompany adds the rows of a network-company.
 func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.NetworkCompany, at Position) {
+	r.searchCompany(b, rec, p, at)
 	t := &b.networkCompanies
 	t.common.add(rec, at)
 	t.companyHash.add(CompanyHash(p.CompanyID))

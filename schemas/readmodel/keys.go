@@ -99,11 +99,17 @@ func (t LookupType) namespace() string {
 	return string(t)
 }
 
+// Namespaces of the hashes of IDs.
+const (
+	namespaceProfile LookupType = "network.profile_id"
+	namespaceCompany LookupType = "company.company_id"
+)
+
 // ProfileHash returns network_people.profile_hash of a profile_id.
-func ProfileHash(profileID string) uint64 { return KeyHash("network.profile_id", profileID) }
+func ProfileHash(profileID string) uint64 { return KeyHash(namespaceProfile, profileID) }
 
 // CompanyHash returns network_companies.company_hash of a company_id.
-func CompanyHash(companyID string) uint64 { return KeyHash("company.company_id", companyID) }
+func CompanyHash(companyID string) uint64 { return KeyHash(namespaceCompany, companyID) }
 
 // MicroblogHash returns microblog_people.user_hash of a user_id.
 func MicroblogHash(userID string) uint64 { return KeyHash("microblog.user_id", userID) }

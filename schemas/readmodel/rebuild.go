@@ -41,6 +41,7 @@ func Models() []Model {
 		{"codehost_commits", []string{"user_id", "sha"}, topics(record.KindCodehostCommit, embedded)},
 		{"codehost_lists", []string{"user_id", "list"}, topics(record.KindCodehostList, embedded)},
 		{"network_companies", []string{"company_hash", "company_id"}, topics(record.KindNetworkCompany)},
+		{"search_companies", []string{"company_hash", "company_id"}, topics(record.KindNetworkCompany)},
 		{"microblog_people", []string{"user_hash", "user_id"}, topics(record.KindMicroblogPerson)},
 		{"account_links", []string{"link_hash", "link_id"}, topics(record.KindAccountLink)},
 		{"seen_versions", []string{"kind", "key_hash", "key", "content_hash"}, []string{event.TopicVersionBump}},

@@ -58,9 +58,9 @@ func TestRangeColumn_HasManyValues(t *testing.T) {
 		got[m.Table] = m.rangeColumn()
 	}
 	require.Equal(t, map[string]string{
-		"lookups":           "key_hash",
-		"seen_versions":     "key_hash",
-		"search_people":     "profile_hash",
+		"lookups":          "key_hash",
+		"seen_versions":    "key_hash",
+		"search_companies": "company_hash", "search_people": "profile_hash",
 		"network_people":    "profile_hash",
 		"network_companies": "company_hash",
 		"microblog_people":  "user_hash",

@@ -5,20 +5,22 @@ import (
 	"slices"
 	"strings"
 
+	"muster/schemas/company"
 	"muster/schemas/record"
 )
 
-// searchPeopleTable holds rows of search_people. Its columns are derived from SearchFields, so that stored
+// searchTable holds rows of a collection's table. Its columns are derived from the collection's fields, so that stored
 // and searchable fields cannot differ.
-type searchPeopleTable struct {
-	common      commonColumns
-	profileHash column[uint64]
-	profileID   column[string]
-	fields      []searchColumn // in the order of SearchFields; created with the first row
-	deriver     deriver
-	strings     []string // values of nested fields
-	numbers     []int64
-	flags       []uint8
+type searchTable struct {
+	common     commonColumns
+	collection SearchCollection // set by prepare
+	hash       column[uint64]
+	id         column[string]
+	fields     []searchColumn // in the order of the collection's; created with the first row
+	deriver    deriver
+	strings    []string // values of nested fields
+	numbers    []int64
+	flags      []uint8
 }
 
 // searchColumn holds the values of one field. Slices that its type does not use stay empty.
@@ -33,14 +35,14 @@ type searchColumn struct {
 	values    []string // of the current row
 	integers  []int64
 	booleans  []uint8
-	hasColumn bool // false for profile_id, which is the identity column
+	hasColumn bool // false for the ID, which is the identity column
 }
 
-func (t *searchPeopleTable) columns() []field {
-	t.prepare()
+func (t *searchTable) columns(of func() SearchCollection) []field {
+	t.prepare(of)
 	own := []field{
-		{"profile_hash", "UInt64", &t.profileHash},
-		{"profile_id", "String", &t.profileID},
+		{t.collection.Hash, "UInt64", &t.hash},
+		{t.collection.ID, "String", &t.id},
 	}
 	for i := range t.fields {
 		c := &t.fields[i]
@@ -65,25 +67,35 @@ func (t *searchPeopleTable) columns() []field {
 	return t.common.columns(own...)
 }
 
-func (t *searchPeopleTable) prepare() {
+func (t *searchTable) prepare(of func() SearchCollection) {
 	if t.fields != nil {
 		return
 	}
-	for _, f := range SearchFields() {
+	t.collection = of()
+	for _, f := range t.collection.Fields {
 		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted},
-			hasColumn: f.Column != "profile_id"})
+			hasColumn: f.Column != t.collection.ID})
 	}
 }
 
 // reset clears state that Batch.Reset does not clear, as it resets columns only.
-func (t *searchPeopleTable) reset() {
+func (t *searchTable) reset() {
 	clear(t.strings)
 	t.strings, t.numbers, t.flags = t.strings[:0], t.numbers[:0], t.flags[:0]
 }
 
+// row adds a row, which is to be filled and ended.
+func (t *searchTable) row(of func() SearchCollection, rec *record.Record, id string, at Position) searchRow {
+	t.prepare(of)
+	t.common.add(rec, at)
+	t.hash.add(KeyHash(t.collection.Namespace, id))
+	t.id.add(id)
+	return searchRow{t: t}
+}
+
 // searchRow fills one row: values are set by path, then end completes it. Fields without values are missing.
 type searchRow struct {
-	t    *searchPeopleTable
+	t    *searchTable
 	next int // index of the expected next field, in the order of SearchFields
 }
 
@@ -197,12 +209,7 @@ func (c *searchColumn) stored(value string, words int) string {
 func (r *Renderer) searchPerson(
 	b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked,
 ) {
-	t := &b.searchPeople
-	t.prepare()
-	t.common.add(rec, at)
-	t.profileHash.add(ProfileHash(p.ProfileID))
-	t.profileID.add(p.ProfileID)
-	row := searchRow{t: t}
+	row := b.searchPeople.row(PeopleCollection, rec, p.ProfileID, at)
 	defer row.end()
 	if rec.Deleted {
 		return
@@ -369,4 +376,40 @@ func joinPresent(values ...string) string {
 		return strings.Join(values, ", ")
 	}
 	return strings.Join(slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" }), ", ")
+}
+
+// searchCompany adds the row of search_companies of a network-company.
+func (r *Renderer) searchCompany(b *Batch, rec *record.Record, p *record.NetworkCompany, at Position) {
+	row := b.searchCompanies.row(CompaniesCollection, rec, p.CompanyID, at)
+	defer row.end()
+	if rec.Deleted {
+		return
+	}
+	row.str("company_id", p.CompanyID)
+	row.str("network_slug", p.NetworkSlug)
+	row.str("network_id", p.NetworkID)
+	if c := p.Profile; c != nil {
+		row.str("profile.name", c.Name)
+		row.str("profile.tagline", c.Tagline)
+		row.str("profile.description", c.Description)
+		row.str("profile.industry", c.Industry)
+		row.str("profile.company_size", c.CompanySize)
+		row.int("profile.employees", c.Employees)
+		row.int("profile.founded", c.Founded)
+		row.str("profile.website", c.Website)
+		domain, _ := company.WebsiteDomain(c.Website)
+		row.str("profile.domain", domain)
+		row.str("profile.phone", c.Phone)
+		for _, s := range c.Specialties {
+			row.str("profile.specialties", s)
+		}
+	}
+	if h := p.Headquarters; h != nil {
+		row.str("headquarters.city", h.City)
+		row.str("headquarters.region", h.Region)
+		row.str("headquarters.country", h.Country)
+		row.str("headquarters.postal_code", h.PostalCode)
+		row.str("headquarters.line1", h.Line1)
+		row.str("headquarters.line2", h.Line2)
+	}
 }

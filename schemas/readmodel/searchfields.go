@@ -27,7 +27,8 @@ const SearchMissing = -1 << 63
 // dynamic mapping). Longer values match by their text only.
 const MaxKeyword = 256
 
-// SearchField is a field of the search document (schemas/MAPPING.md, 5.1) and its columns in search_people.
+// SearchField is a field of a search document (schemas/MAPPING.md, 4.3 and 5.1) and its columns in the table of its
+// SearchCollection.
 //
 // Text at the root has the columns <column> (the text, empty when missing) and <column>_tokens (Array(String)). Text
 // in a nested path has arrays with one entry per element: <column> Array(String), <column>_tokens
@@ -41,6 +42,9 @@ const MaxKeyword = 256
 type SearchField struct {
 	Path   string // as named in queries
 	Nested string // path of the enclosing nested object; empty at the root
+	// Flat: Nested is the field itself, a list of values of the root document. Its columns are those of a nested field,
+	// but its elements are no documents: they are not searched one by one, and do not count.
+	Flat   bool
 	Column string
 	Type   SearchType
 	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
@@ -129,6 +133,9 @@ func SearchFields() []SearchField {
 		field("skills.skill", SearchText, tokens|whole|subfields),
 	}
 }
+
+// CountsElements reports whether the elements of a nested field count as documents.
+func (f SearchField) CountsElements() bool { return f.Nested != "" && !f.Flat }
 
 // UnsearchableFields returns the fields of a result that are not searchable (MAPPING.md, 3.3 to 3.5), except for
 // unknown ones.

@@ -96,12 +96,15 @@ func (b *Batch) tables() []table {
 	return []table{
 		{"lookups", len(b.lookups.keyHash.list), b.lookups.columns},
 		{"network_people", len(b.networkPeople.profileHash.list), b.networkPeople.columns},
-		{"search_people", len(b.searchPeople.profileHash.list), b.searchPeople.columns},
+		{"search_people", len(b.searchPeople.hash.list), func() []field { return b.searchPeople.columns(PeopleCollection) }},
 		{"codehost_people", len(b.codehostPeople.userID.list), b.codehostPeople.columns},
 		{"codehost_repos", len(b.codehostRepos.userID.list), b.codehostRepos.columns},
 		{"codehost_commits", len(b.codehostCommits.userID.list), b.codehostCommits.columns},
 		{"codehost_lists", len(b.codehostLists.userID.list), b.codehostLists.columns},
 		{"network_companies", len(b.networkCompanies.companyHash.list), b.networkCompanies.columns},
+		{"search_companies", len(b.searchCompanies.hash.list), func() []field {
+			return b.searchCompanies.columns(CompaniesCollection)
+		}},
 		{"microblog_people", len(b.microblogPeople.userHash.list), b.microblogPeople.columns},
 		{"account_links", len(b.accountLinks.linkHash.list), b.accountLinks.columns},
 		{"seen_versions", len(b.seenVersions.keyHash.list), b.seenVersions.columns},

@@ -29,9 +29,9 @@ type Meta struct {
 }
 
 // IndexBody returns the body of the request that creates an index, with its write alias.
-func IndexBody(n Names, index string, s Settings, meta Meta) ([]byte, error) {
-	meta.Mapping = Fingerprint()
-	mapping := mappings()
+func IndexBody(n Names, c *readmodel.SearchCollection, index string, s Settings, meta Meta) ([]byte, error) {
+	meta.Mapping = Fingerprint(c)
+	mapping := mappings(c)
 	mapping["_meta"] = meta
 	settings := indexSettings()
 	settings["number_of_shards"] = max(s.Shards, 1)
@@ -51,8 +51,8 @@ func IndexBody(n Names, index string, s Settings, meta Meta) ([]byte, error) {
 }
 
 // Fingerprint identifies the mapping and the settings: an index with another one must be built again.
-func Fingerprint() string {
-	body, err := json.Marshal(object{"settings": indexSettings(), "mappings": mappings()}, json.Deterministic(true))
+func Fingerprint(c *readmodel.SearchCollection) string {
+	body, err := json.Marshal(object{"settings": indexSettings(), "mappings": mappings(c)}, json.Deterministic(true))
 	if err != nil {
 		return "" // maps of strings, numbers and booleans
 	}
@@ -75,7 +75,7 @@ func indexSettings() object {
 	}
 }
 
-func mappings() object {
+func mappings(c *readmodel.SearchCollection) object {
 	root := object{
 		"row": object{"properties": object{
 			"hash": object{"type": "long"}, "id": object{"type": "keyword"},
@@ -83,12 +83,12 @@ func mappings() object {
 			"partition": object{"type": "integer"},
 		}},
 	}
-	for _, nested := range readmodel.SearchNested() {
+	for _, nested := range c.Nested {
 		root[nested] = object{
 			"type": "nested", "include_in_parent": true, "dynamic": false, "properties": object{},
 		}
 	}
-	for _, f := range readmodel.SearchFields() {
+	for _, f := range c.Fields {
 		at := root
 		parts := strings.Split(f.Path, ".")
 		for _, part := range parts[:len(parts)-1] {

@@ -10,11 +10,11 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Fields of a document that are not fields of a person.
+// Fields of a document that are not fields of its collection.
 const (
-	// FieldHash is the hash of the profile ID in the order of signed integers ([SortableHash]).
+	// FieldHash is the hash of the ID in the order of signed integers ([SortableHash]).
 	FieldHash = "row.hash"
-	// FieldID is the profile ID.
+	// FieldID is the ID.
 	FieldID = "row.id"
 	// FieldContent identifies the row that the document was built from ([Row.Content]).
 	FieldContent = "row.content"
@@ -58,24 +58,24 @@ const (
 	KeySize = 32
 )
 
-// DocumentID returns the _id of a person: a keyed hash, since IDs are in logs of the cluster.
-func DocumentID(key []byte, profileID string) string {
+// DocumentID returns the _id of a person or company: a keyed hash, since IDs are in logs of the cluster.
+func DocumentID(key []byte, id string) string {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(profileID)) // never fails
+	h.Write([]byte(id)) // never fails
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
 }
 
-// Names are the names of indexes and aliases with a prefix.
-type Names struct{ Prefix string }
+// Names are the names of the indexes and aliases of a collection (readmodel.SearchCollection.Name), with a prefix.
+type Names struct{ Prefix, Collection string }
 
 // Alias returns the alias that searches read.
-func (n Names) Alias() string { return n.Prefix + "people" }
+func (n Names) Alias() string { return n.Prefix + n.Collection }
 
 // Pattern matches all indexes, and no alias.
-func (n Names) Pattern() string { return n.Prefix + "people-*" }
+func (n Names) Pattern() string { return n.Prefix + n.Collection + "-*" }
 
 // Index returns the index with an ID.
-func (n Names) Index(id string) string { return n.Prefix + "people-" + id }
+func (n Names) Index(id string) string { return n.Prefix + n.Collection + "-" + id }
 
 // WriteAlias returns the alias for writes to an index.
 func (n Names) WriteAlias(index string) string {

@@ -16,13 +16,14 @@ import (
 
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
 
-// Row is the newest row of a person in search_people.
+// Row is the newest row of a person or company in its collection's table.
 type Row struct {
-	Hash      uint64 // readmodel.ProfileHash of ProfileID
-	ProfileID string
+	Hash uint64 // of ID
+	ID   string
 	// Deleted is set if the record was withdrawn; the document is then empty.
 	Deleted bool
 	// Content identifies version and content of the row.
@@ -33,8 +34,12 @@ type Row struct {
 	fields  []byte // members of the document
 }
 
-// IsErased reports whether a person is in the suppression set. The set may be nil.
+// IsErased reports whether a person is in the suppression set. The set may be nil. Companies are not erased, but
+// withdrawn.
 func (r *Row) IsErased(set *suppress.Set) bool {
+	if r.subject.ID == "" {
+		return false
+	}
 	_, erased := set.Subject(r.subject)
 	return erased
 }
@@ -44,7 +49,7 @@ func (r *Row) AppendDocument(b []byte, version int64, partition int) ([]byte, er
 	b = append(b, `{"row":{"hash":`...)
 	b = strconv.AppendInt(b, SortableHash(r.Hash), 10)
 	b = append(b, `,"id":`...)
-	b, err := jsontext.AppendQuote(b, r.ProfileID)
+	b, err := jsontext.AppendQuote(b, r.ID)
 	if err != nil {
 		return b, fmt.Errorf("search index: encode: %w", err)
 	}
@@ -59,53 +64,57 @@ func (r *Row) AppendDocument(b []byte, version int64, partition int) ([]byte, er
 	return append(b, '}'), nil
 }
 
-// ReadRows returns the rows of people, by profile ID. People without a row are absent.
-func ReadRows(ctx context.Context, conn driver.Conn, profileIDs []string) (map[string]*Row, error) {
-	out := make(map[string]*Row, len(profileIDs))
-	if len(profileIDs) == 0 {
+// ReadRows returns the rows of documents, by ID. Documents without a row are absent.
+func ReadRows(
+	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, ids []string,
+) (map[string]*Row, error) {
+	out := make(map[string]*Row, len(ids))
+	if len(ids) == 0 {
 		return out, nil
 	}
-	wanted := make(map[string]bool, len(profileIDs))
+	wanted := make(map[string]bool, len(ids))
 	var list strings.Builder
-	for i, id := range profileIDs {
+	for i, id := range ids {
 		if i > 0 {
 			list.WriteByte(',')
 		}
-		list.WriteString(strconv.FormatUint(readmodel.ProfileHash(id), 10))
+		list.WriteString(strconv.FormatUint(readmodel.KeyHash(c.Namespace, id), 10))
 		wanted[id] = true
 	}
-	err := readRows(ctx, conn, "profile_hash IN ("+list.String()+")", func(r *Row) {
-		if wanted[r.ProfileID] { // Several people may have one hash.
-			out[r.ProfileID] = r
+	err := readRows(ctx, conn, c, c.Hash+" IN ("+list.String()+")", func(r *Row) {
+		if wanted[r.ID] { // Several documents may have one hash.
+			out[r.ID] = r
 		}
 	})
 	return out, err
 }
 
-// Page returns up to limit rows in the order of the table, hash and profile ID, from the hash on that follows one; from
+// Page returns up to limit rows in the order of the table, hash and ID, from the hash on that follows one; from
 // the beginning if first is set. It returns all rows of a hash, so that the last one's hash continues the scan. It
 // returns no rows at the end.
-func Page(ctx context.Context, conn driver.Conn, after uint64, first bool, limit int) ([]*Row, error) {
+func Page(
+	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, after uint64, first bool, limit int,
+) ([]*Row, error) {
 	from := ""
 	if !first {
-		from = " WHERE profile_hash > " + strconv.FormatUint(after, 10)
+		from = " WHERE " + c.Hash + " > " + strconv.FormatUint(after, 10)
 	}
 	var last uint64
 	var n uint64
-	row := conn.QueryRow(ctx, "SELECT max(profile_hash), count() FROM (SELECT profile_hash FROM search_people"+from+
-		" ORDER BY profile_hash LIMIT "+strconv.Itoa(limit)+")")
+	row := conn.QueryRow(ctx, "SELECT max("+c.Hash+"), count() FROM (SELECT "+c.Hash+" FROM "+c.Table+from+
+		" ORDER BY "+c.Hash+" LIMIT "+strconv.Itoa(limit)+")")
 	if err := row.Scan(&last, &n); err != nil {
 		return nil, storeError(err)
 	}
 	if n == 0 {
 		return nil, nil
 	}
-	condition := "profile_hash <= " + strconv.FormatUint(last, 10)
+	condition := c.Hash + " <= " + strconv.FormatUint(last, 10)
 	if !first {
-		condition += " AND profile_hash > " + strconv.FormatUint(after, 10)
+		condition += " AND " + c.Hash + " > " + strconv.FormatUint(after, 10)
 	}
 	var out []*Row
-	if err := readRows(ctx, conn, condition, func(r *Row) { out = append(out, r) }); err != nil {
+	if err := readRows(ctx, conn, c, condition, func(r *Row) { out = append(out, r) }); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(out, compareRows)
@@ -119,11 +128,12 @@ func compareRows(a, b *Row) int {
 	case a.Hash > b.Hash:
 		return 1
 	}
-	return strings.Compare(a.ProfileID, b.ProfileID)
+	return strings.Compare(a.ID, b.ID)
 }
 
 // reader reads rows: its columns are scanned into values, from which documents are built.
 type reader struct {
+	collection        *readmodel.SearchCollection
 	hash, contentHash uint64
 	id                string
 	deleted           bool
@@ -146,9 +156,9 @@ type fieldValue struct {
 	columnNames []string
 }
 
-func newReader() *reader {
-	r := &reader{}
-	for _, f := range readmodel.SearchFields() {
+func newReader(c *readmodel.SearchCollection) *reader {
+	r := &reader{collection: c}
+	for _, f := range c.Fields {
 		v := fieldValue{SearchField: f, isElement: f.Nested != "", columnNames: []string{f.Column}}
 		if f.Type == readmodel.SearchText {
 			v.columnNames = append(v.columnNames, f.Tokens())
@@ -159,7 +169,7 @@ func newReader() *reader {
 }
 
 func (r *reader) columns() []string {
-	out := []string{"profile_hash", "profile_id", "deleted", "version", "revision", "content_hash"}
+	out := []string{r.collection.Hash, r.collection.ID, "deleted", "version", "revision", "content_hash"}
 	for _, f := range r.fields {
 		out = append(out, f.columnNames...)
 	}
@@ -186,9 +196,12 @@ func (r *reader) destinations() []any {
 	return out
 }
 
-func readRows(ctx context.Context, conn driver.Conn, condition string, add func(*Row)) (err error) {
-	r := newReader()
-	rows, err := conn.Query(ctx, "SELECT "+strings.Join(r.columns(), ", ")+" FROM search_people FINAL WHERE "+condition)
+func readRows(
+	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, condition string, add func(*Row),
+) (err error) {
+	r := newReader(c)
+	rows, err := conn.Query(ctx, "SELECT "+strings.Join(r.columns(), ", ")+" FROM "+c.Table+
+		" FINAL WHERE "+condition)
 	if err != nil {
 		return storeError(err)
 	}
@@ -227,9 +240,11 @@ func (r *reader) row() (*Row, error) {
 	binary.LittleEndian.PutUint64(b[12:], r.contentHash)
 	_, _ = content.Write(b[:]) // never fails
 	row := &Row{
-		Hash: r.hash, ProfileID: r.id, Deleted: r.deleted, Version: r.version,
+		Hash: r.hash, ID: r.id, Deleted: r.deleted, Version: r.version,
 		Content: int64(content.Sum64()), //nolint:gosec // the bits
-		subject: suppress.Subject{Platform: identity.Network, ID: r.id},
+	}
+	if r.collection.Kind == record.KindNetworkPerson {
+		row.subject = suppress.Subject{Platform: identity.Network, ID: r.id}
 	}
 	if r.deleted {
 		return row, nil
@@ -252,13 +267,13 @@ func (r *reader) row() (*Row, error) {
 // appendFields appends the members of a document, each with a leading comma.
 func (r *reader) appendFields(b []byte) (_ []byte, err error) {
 	for i := range r.fields {
-		if f := &r.fields[i]; f.Nested == "" {
+		if f := &r.fields[i]; f.Nested == "" || f.Flat {
 			if b, err = f.appendRoot(b); err != nil {
 				return nil, fmt.Errorf("search index: encode: %w", err)
 			}
 		}
 	}
-	for _, nested := range readmodel.SearchNested() {
+	for _, nested := range r.collection.Nested {
 		if b, err = r.appendElements(b, nested); err != nil {
 			return nil, fmt.Errorf("search index: encode: %w", err)
 		}
@@ -300,6 +315,9 @@ func (r *reader) appendElements(b []byte, nested string) (_ []byte, err error) {
 }
 
 func (f *fieldValue) appendRoot(b []byte) ([]byte, error) {
+	if f.Flat {
+		return f.appendTexts(b)
+	}
 	if f.Type == readmodel.SearchText {
 		return f.appendText(b, f.Path, f.whole, f.tokens)
 	}
@@ -329,6 +347,39 @@ func (f *fieldValue) appendText(b []byte, name, whole string, tokens []string) (
 		return b, err
 	}
 	return jsontext.AppendQuote(appendName(b, name+".keyword"), whole)
+}
+
+// appendTexts appends the texts of a list of values, and their whole values.
+func (f *fieldValue) appendTexts(b []byte) (_ []byte, err error) {
+	var texts, whole []string
+	for e := range min(len(f.tokenLists), len(f.wholes)) {
+		value := f.wholes[e]
+		if len(f.tokenLists[e]) > 0 || value != "" {
+			texts = append(texts, strings.Join(f.tokenLists[e], " "))
+		}
+		if value != "" && readmodel.IsKeyword(value) {
+			whole = append(whole, value)
+		}
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{f.Path + ".text", texts}, {f.Path + ".keyword", whole}} {
+		if len(list.values) == 0 {
+			continue
+		}
+		b = append(appendName(b, list.name), '[')
+		for i, v := range list.values {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = jsontext.AppendQuote(b, v); err != nil {
+				return b, err
+			}
+		}
+		b = append(b, ']')
+	}
+	return b, nil
 }
 
 func appendNumber(b []byte, name string, n int64) []byte {

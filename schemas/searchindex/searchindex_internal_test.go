@@ -12,7 +12,8 @@ import (
 )
 
 func TestMapping_HasEveryFieldOfSearch(t *testing.T) {
-	body, err := IndexBody(Names{Prefix: "x-"}, "x-people-1", Settings{Shards: 3, Replicas: "2"}, Meta{Generation: 4})
+	people := readmodel.PeopleCollection()
+	body, err := IndexBody(Names{Prefix: "x-", Collection: "people"}, &people, "x-people-1", Settings{Shards: 3, Replicas: "2"}, Meta{Generation: 4})
 	require.NoError(t, err)
 	var got struct {
 		Settings struct{ Index map[string]any }
@@ -24,7 +25,7 @@ func TestMapping_HasEveryFieldOfSearch(t *testing.T) {
 	require.Equal(t, "2", got.Settings.Index["number_of_replicas"])
 	require.Contains(t, got.Aliases, "x-write-people-1")
 	require.Equal(t, map[string]any{"enabled": false}, got.Mappings["_source"])
-	require.Equal(t, Fingerprint(), got.Mappings["_meta"].(object)["mapping"])
+	require.Equal(t, Fingerprint(&people), got.Mappings["_meta"].(object)["mapping"])
 	for _, f := range readmodel.SearchFields() {
 		for _, keyword := range []bool{false, true} {
 			if keyword && f.Type != readmodel.SearchText {
@@ -43,7 +44,8 @@ func TestMapping_HasEveryFieldOfSearch(t *testing.T) {
 }
 
 func TestDocument_HasTokensWholeValuesAndElements(t *testing.T) {
-	r := newReader()
+	people := readmodel.PeopleCollection()
+	r := newReader(&people)
 	r.hash, r.id, r.version = 7, "p\"1", 5
 	for i := range r.fields {
 		f := &r.fields[i]
@@ -112,4 +114,34 @@ func TestDocumentID_DependsOnTheKey(t *testing.T) {
 	require.NotEqual(t, id, DocumentID(key, "p2"))
 	key[0] = 1
 	require.NotEqual(t, id, DocumentID(key, "p1"))
+}
+
+// A list of values is an array of texts and one of whole values.
+func TestDocument_HasTheValuesOfLists(t *testing.T) {
+	companies := readmodel.CompaniesCollection()
+	r := newReader(&companies)
+	r.hash, r.id, r.version = 7, "c1", 5
+	for i := range r.fields {
+		f := &r.fields[i]
+		f.number = readmodel.SearchMissing
+		switch f.Path {
+		case "profile.specialties":
+			f.wholes, f.tokenLists = []string{"Data \"Ops\"", "", "!"}, [][]string{{"data", "ops"}, {"long"}, nil}
+		case "profile.employees":
+			f.number = 12
+		}
+	}
+	row, err := r.row()
+	require.NoError(t, err)
+	require.False(t, row.IsErased(nil))
+	raw, err := row.AppendDocument(nil, 9, 3)
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(raw, &got), "%s", raw)
+	delete(got, "row")
+	require.Equal(t, map[string]any{
+		"profile.specialties.text":    []any{"data ops", "long", ""},
+		"profile.specialties.keyword": []any{"Data \"Ops\"", "!"},
+		"profile.employees":           12.0,
+	}, got)
 }

@@ -168,7 +168,7 @@ func (c *command) replaySearch(cmd *cobra.Command, conn driver.Conn, kafka bus.C
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	began := time.Now()
 	return c.withSuppressed(cmd.Context(), kafka, logger, func(ctx context.Context, set *suppress.Set) error {
-		report, err := searchsink.Replay(ctx, searchsink.Replaying{
+		reports, err := searchsink.Replay(ctx, searchsink.Replaying{
 			Client: cluster.Client(), Key: cluster.Key(), Conn: conn, Suppressed: set, Logger: logger,
 			Progress: newBar(c.std.err, logger), Now: time.Now,
 		})
@@ -176,11 +176,16 @@ func (c *command) replaySearch(cmd *cobra.Command, conn driver.Conn, kafka bus.C
 			return err
 		}
 		if wantsJSON(cmd) {
-			return printJSON(cmd, report)
+			return printJSON(cmd, reports)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "filled %s with %d documents (checksum %016x) in %s; deleted: %s\n",
-			report.Index, report.Documents, report.Sum, time.Since(began).Round(time.Millisecond),
-			cmp.Or(strings.Join(report.Replaced, ", "), "none"))
+		for _, report := range reports {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "filled %s with %d documents (checksum %016x); deleted: %s\n",
+				report.Index, report.Documents, report.Sum, cmp.Or(strings.Join(report.Replaced, ", "), "none"))
+			if err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "replay search took %s\n", time.Since(began).Round(time.Millisecond))
 		return err
 	})
 }

@@ -102,6 +102,7 @@ def test_search_is_paged_explained_and_made_a_table(api: Any) -> None:
     assert api("search_people", query=query, size=7, dry_run=True).dry_run["max_credits"] == 7
     explained = api("explain_search", query=query, dry_run=True)
     assert explained.value["statements"]
+    assert "values" in api("suggest_values", "profile.location.country.keyword", "p", size=5).value
 
     table = to_dataframe(people)
     assert len(table) == total

@@ -58,6 +58,8 @@ export interface paths {
          *     must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
          *     and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
          *     reads email addresses, by field name, by a pattern or in all fields.
+         *
+         *     `aggs` are those of all matches, whatever the page. They are free, and limited to 60 calls per minute and key.
          */
         post: operations["searchPeople"];
         delete?: never;
@@ -333,6 +335,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/suggest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Complete the value of a search field
+         * @description Returns the most frequent values of a field of person search that begin with a prefix, apart from case and
+         *     accents. `count` is the number of people who have the value; it is at most 5 minutes old. Values of fewer than 3
+         *     people are left out. `field` is a whole value, such as `experience.title.keyword`. Names, email addresses, ids,
+         *     usernames and URLs are not suggested. Free.
+         */
+        get: operations["suggestValues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -371,6 +396,39 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the webhook settings
+         * @description Returns the endpoint for events of the organization, `url`, which is null if none is set, and its valid webhook
+         *     secrets, newest first, without their text. Needs the scope `manage`. Free.
+         */
+        get: operations["getWebhook"];
+        /**
+         * Set the endpoint for events
+         * @description Events of the organization are delivered to `url`: `person.erased` when a person whose record it received was erased.
+         *     The address must be https and reachable from the internet; redirects are failures. Results of context calls and bulk
+         *     jobs go to the `webhook_url` of their call. An organization without a webhook secret gets its first one, which only this
+         *     response shows. Needs the scope `manage`. Free.
+         */
+        put: operations["setWebhook"];
+        post?: never;
+        /**
+         * Remove the endpoint for events
+         * @description Events are no longer delivered. Pending deliveries continue, and the webhook secrets remain, since the `webhook_url` of
+         *     calls needs them. Needs the scope `manage`. Free.
+         */
+        delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         patch?: never;
@@ -491,6 +549,33 @@ export interface components {
             /** @description Why the job has failed. */
             detail?: string;
         };
+        WebhookRequest: {
+            /** @description Address of the endpoint; https, and reachable from the internet. */
+            url: string;
+        };
+        Webhook: {
+            /** @description The endpoint for events. */
+            url: string | null;
+            /**
+             * Format: date-time
+             * @description When `url` was set.
+             */
+            updated_at?: string;
+            /** @description The valid webhook secrets, newest first. */
+            secrets: components["schemas"]["WebhookSecret"][];
+        };
+        WebhookSecret: {
+            id: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When a replaced secret ends.
+             */
+            expires_at?: string;
+            /** @description The secret, `whsec_...`, in the response that created it. */
+            secret?: string;
+        };
         /** @description A JSON-RPC 2.0 request, or a notification, which has no `id`. */
         JSONRPCRequest: {
             /** @enum {string} */
@@ -517,6 +602,18 @@ export interface components {
             } & {
                 [key: string]: unknown;
             };
+        };
+        Suggestions: {
+            values: components["schemas"]["Suggestion"][];
+        };
+        Suggestion: {
+            /** @description A value of the field. */
+            value: string;
+            /**
+             * Format: int64
+             * @description Number of people who have it.
+             */
+            count: number;
         };
         Usage: {
             organization_id: string;
@@ -947,6 +1044,19 @@ export interface components {
             /** @description Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`. */
             _source?: unknown;
             /**
+             * @description Aggregations of all matches, by name, such as
+             *     `{"countries":{"terms":{"field":"profile.location.country.keyword"}}}`: `terms`, `range`, `date_histogram`,
+             *     `filter`, `filters`, `nested`, `reverse_nested`, `cardinality`, `min`, `max`, `avg`, `sum` and `value_count`,
+             *     in two levels. Fields that identify people or organizations cannot be aggregated.
+             */
+            aggs?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The same as `aggs`. */
+            aggregations?: {
+                [key: string]: unknown;
+            } | null;
+            /**
              * Format: int64
              * @description Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
              *     unless `size` is 0.
@@ -1001,6 +1111,12 @@ export interface components {
             results?: components["schemas"]["EnrichedNetwork"][];
             /** @description Null on the last page. */
             next_cursor?: string | null;
+            /** @description Results of `aggs`, by name, in the shape of Elasticsearch. */
+            aggregations?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
             /** Format: int64 */
             credits_charged?: number;
             /** @enum {boolean} */
@@ -2055,6 +2171,7 @@ export interface components {
          *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
          *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
          *     as long as its cursor is valid.
+         * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
          */
         IdempotencyKey: string;
         /**
@@ -2065,7 +2182,10 @@ export interface components {
          *     ]
          */
         FieldsQuery: string[];
-        /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+        /**
+         * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+         * @example 10
+         */
         MaxCreditsQuery: number;
         /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
         DryRunQuery: boolean;
@@ -2176,6 +2296,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2226,6 +2347,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2280,6 +2402,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2329,6 +2452,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2379,6 +2503,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2433,6 +2558,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2628,7 +2754,10 @@ export interface operations {
                  *     ]
                  */
                 fields?: components["parameters"]["FieldsQuery"];
-                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+                /**
+                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+                 * @example 10
+                 */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -2674,6 +2803,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2745,7 +2875,10 @@ export interface operations {
                  *     ]
                  */
                 fields?: components["parameters"]["FieldsQuery"];
-                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+                /**
+                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+                 * @example 10
+                 */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -2791,6 +2924,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2853,7 +2987,10 @@ export interface operations {
                  * @example https://hooks.example.org/muster
                  */
                 webhook_url?: string;
-                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
+                /**
+                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+                 * @example 10
+                 */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -2864,6 +3001,7 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3060,6 +3198,52 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    suggestValues: {
+        parameters: {
+            query: {
+                /**
+                 * @description Field with whole values.
+                 * @example experience.title.keyword
+                 */
+                field: string;
+                /**
+                 * @description Beginning of the values; empty for all. At most 256 characters.
+                 * @example data e
+                 */
+                prefix?: string;
+                /** @description Maximum number of values. */
+                size?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The values, the most frequent first, then by value. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Suggestions"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getUsage: {
         parameters: {
             query?: never;
@@ -3133,6 +3317,141 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://hooks.example.org/muster",
+                     *       "updated_at": "2026-11-29T10:00:00Z",
+                     *       "secrets": [
+                     *         {
+                     *           "id": "whs_2q5v7h3kxw4a",
+                     *           "created_at": "2026-11-29T10:00:00Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookRequest"];
+            };
+        };
+        responses: {
+            /** @description The new settings. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://hooks.example.org/muster",
+                     *       "updated_at": "2026-11-29T10:00:00Z",
+                     *       "secrets": [
+                     *         {
+                     *           "id": "whs_2q5v7h3kxw4a",
+                     *           "created_at": "2026-11-29T10:00:00Z",
+                     *           "secret": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfF2dD8Yns="
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The new settings. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": null,
+                     *       "secrets": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getOpenAPI: {
         parameters: {
             query?: never;
@@ -3183,7 +3502,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Passed to the endpoint of the tool. */
+                /**
+                 * @description Passed to the endpoint of the tool.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
                 "Idempotency-Key"?: string;
                 /**
                  * @description The version of the protocol; absent in `initialize`.

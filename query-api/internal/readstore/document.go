@@ -4,27 +4,29 @@ import (
 	"context"
 	"errors"
 
+	"golang.org/x/sync/errgroup"
+
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 
-// ProfileKey identifies a network person.
-type ProfileKey struct {
-	Hash uint64 // readmodel.ProfileHash of ProfileID
-	// ProfileID may be empty if only one person has the hash.
-	ProfileID string
+// DocumentKey identifies a network person or company.
+type DocumentKey struct {
+	Hash uint64 // readmodel.ProfileHash or readmodel.CompanyHash of ID
+	// ID may be empty if only one document has the hash.
+	ID string
 }
 
-// ErrSharedHash is returned if several people have the hash of a key without ProfileID.
-var ErrSharedHash = errors.New("several profiles have one hash")
+// ErrSharedHash is returned if several documents have the hash of a key without ID.
+var ErrSharedHash = errors.New("several documents have one hash")
 
-// Document is a person in a search result (MAPPING.md, 5.1).
+// Document is a person or company in a search result (MAPPING.md, 4.1 and 5.1).
 type Document struct {
-	ProfileID string
+	ID string
 	// Identifiers are the identifiers of the person (metering.Used).
 	Identifiers []string
-	JSON        []byte // nil: the person no longer exists
+	JSON        []byte // nil: the document no longer exists
 }
 
 // AsOf describes the state of the tables that documents are read from.
@@ -36,7 +38,7 @@ type AsOf struct {
 }
 
 // NetworkDocuments returns people in the order of keys. The error may be [ErrSharedHash].
-func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf) ([]Document, error) {
+func (s *Store) NetworkDocuments(ctx context.Context, keys []DocumentKey, as AsOf) ([]Document, error) {
 	hashes := make([]uint64, len(keys))
 	for i, k := range keys {
 		hashes[i] = k.Hash
@@ -47,11 +49,11 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf
 	}
 	out := make([]Document, len(keys))
 	for i, k := range keys {
-		if k.ProfileID == "" && len(lists[i].people) > 1 {
+		if k.ID == "" && len(lists[i].people) > 1 {
 			return nil, ErrSharedHash
 		}
 		for _, shared := range lists[i].people {
-			if k.ProfileID != "" && shared.ProfileID != k.ProfileID {
+			if k.ID != "" && shared.ProfileID != k.ID {
 				continue
 			}
 			row := *shared
@@ -59,12 +61,52 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf
 				lists[i].seen)
 			if !row.Deleted && !s.isNetworkErased(&row) {
 				out[i] = Document{
-					ProfileID: row.ProfileID,
+					ID: row.ProfileID,
 					Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey,
 						row.EmailKeys),
 					JSON: appendEnrichedNetwork(nil, &row, nil),
 				}
 			}
+		}
+	}
+	return out, nil
+}
+
+// CompanyDocuments returns companies in the order of keys. The error may be [ErrSharedHash].
+func (s *Store) CompanyDocuments(ctx context.Context, keys []DocumentKey, as AsOf) ([]Document, error) {
+	hashes := make([]uint64, len(keys))
+	for i, k := range keys {
+		hashes[i] = k.Hash
+	}
+	var companies [][]*readmodel.CompanyRow
+	seen := make([][]readmodel.VersionBumpRow, len(keys))
+	g, working := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		companies, err = s.companies.Get(working, hashes)
+		return err
+	})
+	if !as.Unseen {
+		g.Go(func() (err error) {
+			seen, err = s.seen.Get(working, hashes)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	out := make([]Document, len(keys))
+	for i, k := range keys {
+		if k.ID == "" && len(companies[i]) > 1 {
+			return nil, ErrSharedHash
+		}
+		for _, shared := range companies[i] {
+			if shared.Deleted || k.ID != "" && shared.CompanyID != k.ID {
+				continue
+			}
+			row := *shared
+			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, row.CompanyID, row.Version, row.ContentHash,
+				seen[i])
+			out[i] = Document{ID: row.CompanyID, JSON: appendCompany(nil, &row)}
 		}
 	}
 	return out, nil

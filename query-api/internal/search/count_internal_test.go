@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/query-api/internal/search/cursor"
+	"muster/schemas/readmodel"
 )
 
 func TestSearch_CountsAddressesInAnyClause(t *testing.T) {
-	s := &Searcher{deps: Deps{Now: time.Now, Key: make([]byte, cursor.KeySize)}}
+	people := readmodel.PeopleCollection()
+	s := &Searcher{collection: &people, deps: Deps{Now: time.Now, Key: make([]byte, cursor.KeySize)}}
 	counts := func(query, sort string, size int) bool {
 		p, err := s.Prepare(Request{Query: jsontext.Value(query), Sort: jsontext.Value(sort), Size: size})
 		require.NoError(t, err, query)

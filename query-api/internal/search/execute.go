@@ -100,7 +100,7 @@ func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error)
 		}
 	}
 	q := s.question()
-	q.Hidden, q.MaxTime, q.Workers = s.searcher.deps.Store.Hidden(), s.searcher.cfg.Timeout, 1
+	q.Hidden, q.MaxTime, q.Workers = s.searcher.deps.Hidden(), s.searcher.cfg.Timeout, 1
 	q.Yielding = slotFrom(ctx).priority != cheapPriority
 	if slotFrom(ctx).mayUseAllThreads() {
 		q.Workers = s.searcher.cfg.Threads
@@ -169,15 +169,15 @@ func innerClauses(n algebra.Node) (list []algebra.Nested) {
 func (s *Search) documents(
 	ctx context.Context, snapshot *postings.Snapshot, a *postings.Answer,
 ) ([]readstore.Document, error) {
-	keys := make([]readstore.ProfileKey, min(len(a.Places), s.request.Size))
+	keys := make([]readstore.DocumentKey, min(len(a.Places), s.request.Size))
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	for i := range keys {
-		keys[i] = readstore.ProfileKey{Hash: a.Places[i].Hash, ProfileID: a.Places[i].ProfileID}
+		keys[i] = readstore.DocumentKey{Hash: a.Places[i].Hash, ID: a.Places[i].ID}
 	}
 	as := readstore.AsOf{State: snapshot.Documents, Unseen: snapshot.Unseen}
-	return s.searcher.deps.Store.NetworkDocuments(ctx, keys, as)
+	return s.searcher.deps.Documents(ctx, keys, as)
 }
 
 // cluster returns the name of the cluster that the tables are on, empty for a single server, and its number of shards.
@@ -236,11 +236,11 @@ func (s *Searcher) readIndex(
 		return &Unavailable{Reason: "search is not available: the ClickHouse user of this service may not read " +
 			"system.parts: its operator has to GRANT SELECT ON system.parts, and on a cluster REMOTE ON *.*, to that user"}
 	case errors.As(err, &budget): // The shared read exceeded its limits; this query did not.
-		s.deps.Logger.Error("search: the profiles of the table cannot be read within the limits of a statement",
-			slog.String("step", step), slog.Any("error", err))
+		s.deps.Logger.Error("search: the documents of the table cannot be read within the limits of a statement",
+			slog.String("collection", s.collection.Name), slog.String("step", step), slog.Any("error", err))
 		return &Unavailable{
-			Reason: fmt.Sprintf("search is not available: reading the profiles takes more than %d MiB of "+
-				"memory", s.cfg.MaxMemory>>20),
+			Reason: fmt.Sprintf("search is not available: reading the %s takes more than %d MiB of memory",
+				s.collection.Name, s.cfg.MaxMemory>>20),
 		}
 	}
 	return err

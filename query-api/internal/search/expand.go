@@ -436,7 +436,7 @@ type unindexedError struct{ error }
 // living returns the first terms that a live document has: an index keeps those of replaced people for a while, and
 // rows of erased ones remain until they are deleted.
 func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
-	hidden := d.deps.Store.Hidden()
+	hidden := d.deps.Hidden()
 	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(hidden)}, terms...)
 	return d.cached(key, func() ([]string, error) { return d.findLiving(ctx, f, terms, most, hidden) })
 }

@@ -123,6 +123,7 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 		if r.Parameters == nil {
 			r.Parameters = map[string]string{}
 		}
+		r.Statement = r.Of(s.searcher.collection)
 		e.Statements = append(e.Statements, Statement{Step: r.Step, SQL: r.SQL, Parameters: r.Parameters})
 	}
 	return e, nil

@@ -132,7 +132,7 @@ func appendHits(b []byte, n algebra.Nested, matching hitWindow, document []byte)
 			b = append(b, ',')
 		}
 		first = false
-		shown, err := sourceFilter(n.InnerHits.Source).element(n.Path, elements[position])
+		shown, err := sourceFilter{Source: n.InnerHits.Source}.element(n.Path, elements[position])
 		if err != nil {
 			return nil, err
 		}

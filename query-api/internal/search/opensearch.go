@@ -34,19 +34,21 @@ func newCluster(deps Deps) *cluster {
 	if deps.OpenSearch == nil {
 		return nil
 	}
-	documentID := func(profileID string) string { return searchindex.DocumentID(deps.DocumentKey, profileID) }
+	documentID := func(id string) string { return searchindex.DocumentID(deps.DocumentKey, id) }
+	names := searchindex.Names{Prefix: deps.OpenSearch.Config().Prefix, Collection: deps.Collection.Name}
 	return &cluster{
-		Client: deps.OpenSearch, alias: searchindex.Names{Prefix: deps.OpenSearch.Config().Prefix}.Alias(),
+		Client: deps.OpenSearch, alias: names.Alias(),
 		renderer: dsl.Renderer{DocumentID: documentID},
 	}
 }
 
-// cursorOwner distinguishes the cursors of the executors: each has its own sort values.
+// cursorOwner distinguishes the cursors of collections, and those of the executors: each has its own sort values.
 func (s *Searcher) cursorOwner(organization string) string {
+	owner := organization + "\x00" + s.collection.Name
 	if s.remote == nil {
-		return organization
+		return owner
 	}
-	return organization + "\x00opensearch"
+	return owner + "\x00opensearch"
 }
 
 // hitWindow are the matching nested documents of a person: their number, and the positions of those that are returned.
@@ -109,7 +111,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if r.more = len(hits) > s.request.Size; r.more {
 		hits = hits[:s.request.Size]
 	}
-	keys := make([]readstore.ProfileKey, len(hits))
+	keys := make([]readstore.DocumentKey, len(hits))
 	clauses := innerClauses(s.node)
 	for i, hit := range hits {
 		place, err := placeOf(hit)
@@ -117,7 +119,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 			return nil, err
 		}
 		r.places = append(r.places, place)
-		keys[i] = readstore.ProfileKey{Hash: place.Hash, ProfileID: place.ProfileID}
+		keys[i] = readstore.DocumentKey{Hash: place.Hash, ID: place.ID}
 		windows := make([]hitWindow, len(clauses))
 		for k, n := range clauses {
 			inner := hit.Inner[n.InnerHits.Name].Hits
@@ -131,7 +133,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if len(keys) == 0 {
 		return r, nil
 	}
-	r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys, readstore.AsOf{})
+	r.documents, err = s.searcher.deps.Documents(ctx, keys, readstore.AsOf{})
 	return r, err
 }
 
@@ -168,7 +170,7 @@ func (s *Search) remoteRequest() ([]byte, error) {
 		for _, k := range s.cursor.After.Keys {
 			after = append(after, jsontext.Value(k.Value))
 		}
-		request["search_after"] = append(after, searchindex.SortableHash(s.cursor.After.Hash), s.cursor.After.ProfileID)
+		request["search_after"] = append(after, searchindex.SortableHash(s.cursor.After.Hash), s.cursor.After.ID)
 	}
 	body, err := json.Marshal(request, json.Deterministic(true))
 	if err != nil {
@@ -188,7 +190,7 @@ func remoteRequestError(err error) error {
 
 // withoutHidden excludes erased people whose rows are not deleted yet, so that totals do not count them.
 func (s *Search) withoutHidden(query dsl.Object) dsl.Object {
-	hidden := s.searcher.deps.Store.Hidden()
+	hidden := s.searcher.deps.Hidden()
 	if len(hidden) == 0 {
 		return query
 	}
@@ -206,8 +208,8 @@ func placeOf(hit searchHit) (planner.Place, error) {
 	var p planner.Place
 	own := len(hit.Sort) - 2
 	var sortable int64
-	if own < 0 || json.Unmarshal(hit.Sort[own], &sortable) != nil || json.Unmarshal(hit.Sort[own+1], &p.ProfileID) != nil {
-		return p, errors.New("search: a hit of OpenSearch has no profile id")
+	if own < 0 || json.Unmarshal(hit.Sort[own], &sortable) != nil || json.Unmarshal(hit.Sort[own+1], &p.ID) != nil {
+		return p, errors.New("search: a hit of OpenSearch has no ID")
 	}
 	p.Hash = searchindex.HashOf(sortable)
 	for _, v := range hit.Sort[:own] {

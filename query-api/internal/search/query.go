@@ -30,6 +30,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		}
 		span.End()
 	}()
+	statement = statement.Of(s.collection)
 	slot := slotFrom(ctx)
 	settings := ch.Settings{
 		"priority": slot.priority, "max_query_size": 16 << 20, "max_ast_elements": 1_000_000,

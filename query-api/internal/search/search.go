@@ -86,11 +86,23 @@ func (c Config) WithDefaults() Config {
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
 	}
+	if c.IndexBytes <= 0 {
+		c.IndexBytes = postings.DefaultBytes
+	}
 	return c
 }
 
-// Deps are the dependencies of a Searcher. All but Registerer are required.
+// Deps are the dependencies of a Searcher. All but Beside, OpenSearch and Registerer are required.
 type Deps struct {
+	// Collection is what is searched.
+	Collection readmodel.SearchCollection
+	// Documents reads the documents of a page, and Hidden returns the hashes of those that are not to be found although
+	// their rows are still stored (readstore.Store).
+	Documents func(context.Context, []readstore.DocumentKey, readstore.AsOf) ([]readstore.Document, error)
+	Hidden    func() []uint64
+	// Beside, if set, is a Searcher that has the limits of concurrent searches in common.
+	Beside *Searcher
+
 	Conn   driver.Conn
 	Store  *readstore.Store
 	Key    []byte // of cursors, cursor.KeySize bytes
@@ -107,11 +119,12 @@ type Deps struct {
 
 // Searcher answers searches. It is safe for concurrent use.
 type Searcher struct {
-	cfg       Config
-	deps      Deps
-	admission admission
-	index     *postings.Index // nil with OpenSearch
-	remote    *cluster        // nil without it
+	cfg        Config
+	deps       Deps
+	collection *readmodel.SearchCollection
+	admission  admission
+	index      *postings.Index // nil with OpenSearch
+	remote     *cluster        // nil without it
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
@@ -126,17 +139,20 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	}
 	cfg = cfg.WithDefaults()
 	s := &Searcher{
-		cfg:       cfg,
-		deps:      deps,
-		admission: newAdmission(cfg.Concurrent, cfg.Wide),
-		fields:    make(map[string]fieldStats),
-		remote:    newCluster(deps),
+		cfg:        cfg,
+		deps:       deps,
+		collection: &deps.Collection,
+		admission:  newAdmission(cfg.Concurrent, cfg.Wide),
+		fields:     make(map[string]fieldStats),
+		remote:     newCluster(deps),
+	}
+	if deps.Beside != nil {
+		s.admission = deps.Beside.admission
 	}
 	if s.remote == nil {
-		s.index = postings.New(
-			postings.Config{MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster},
-			s.readIndex,
-		)
+		s.index = postings.New(postings.Config{
+			Collection: s.collection, MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster,
+		}, s.readIndex)
 	}
 	if err := s.measure(); err != nil {
 		s.Close()
@@ -151,7 +167,7 @@ func (s *Searcher) WarmUp() error {
 		return nil
 	}
 	anywhere, err := clause.Lower(
-		jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()},
+		jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Collection: s.collection, Now: s.deps.Now()},
 	)
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
@@ -175,12 +191,16 @@ func (s *Searcher) Close() {
 
 // measure registers the metrics.
 func (s *Searcher) measure() error {
+	of := prometheus.Labels{"collection": s.collection.Name}
 	s.pages = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "muster_query_api_searches_total", Help: "Pages of search.",
+		Name: "muster_query_api_searches_total", Help: "Pages of search, by collection: people or companies.",
+		ConstLabels: of,
 	})
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "muster_query_api_search_index_bytes",
-		Help: "Memory of the in-memory search index, without the profile hashes (limited by --search-index-memory).",
+		Help: "Memory of the in-memory search index of a collection, without the hashes of IDs (limited by " +
+			"--search-index-memory).",
+		ConstLabels: of,
 	}, func() float64 { return float64(s.index.Bytes()) })
 	if s.deps.Registerer == nil {
 		return nil
@@ -213,9 +233,9 @@ type Page struct {
 	Results [][]byte // JSON objects
 	// Aggregations is a JSON object; nil: none were requested.
 	Aggregations []byte
-	// ProfileIDs are the people of Results, and Identifiers their identifiers (metering.Used).
-	ProfileIDs, Identifiers []string
-	Next                    string // empty: the last page
+	// IDs are the IDs of Results, and Identifiers the identifiers of people (metering.Used).
+	IDs, Identifiers []string
+	Next             string // empty: the last page
 }
 
 // Search is a valid request.
@@ -256,7 +276,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		out.cursor.Stats, out.cursor.Begin = planner.NewStats(), false
 	}
 	options := clause.Options{
-		Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed,
+		Collection: s.collection, Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed,
 		Named: func(f algebra.Field) { out.addresses = out.addresses || strings.Contains(f.Path, "email") },
 	}
 	var err, inSort error
@@ -353,8 +373,8 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		if d.JSON == nil {
 			continue // deleted since it was ranked
 		}
-		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
-		shown, err := sourceFilter(s.source).apply(d.JSON)
+		page.IDs, page.Identifiers = append(page.IDs, d.ID), append(page.Identifiers, d.Identifiers...)
+		shown, err := sourceFilter{s.source, s.searcher.collection.ID}.apply(d.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)
 		}

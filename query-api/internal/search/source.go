@@ -10,9 +10,12 @@ import (
 )
 
 // sourceFilter selects fields of a document (_source filtering).
-type sourceFilter algebra.Source
+type sourceFilter struct {
+	algebra.Source
+	id string // path of the ID
+}
 
-// apply returns the selected fields of a document, always with the profile ID.
+// apply returns the selected fields of a document, always with the ID.
 func (s sourceFilter) apply(document []byte) ([]byte, error) {
 	if !s.None && len(s.Includes) == 0 && len(s.Excludes) == 0 {
 		return document, nil
@@ -61,7 +64,7 @@ func (s sourceFilter) field(d *jsontext.Decoder, e *jsontext.Encoder, path strin
 		path += "."
 	}
 	path += key
-	always := path == "profile_id"
+	always := path == s.id
 	if !always && (s.None || anyMatches(s.Excludes, path)) {
 		return d.SkipValue()
 	}

@@ -141,6 +141,14 @@ func operations() []operation {
 			body: func() any { return new(api.CodehostPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
+			id: "suggestValues", method: http.MethodGet, path: "/v1/suggest", scope: event.ScopeSearch,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+			parameters: []parameter{
+				{name: "field", required: true, hint: "give one with whole values, such as experience.title.keyword"},
+				{name: "prefix"}, {name: "size", integer: true},
+			},
+		},
+		{
 			id: "getUsage", method: http.MethodGet, path: "/v1/usage", scope: event.ScopeUsage,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},

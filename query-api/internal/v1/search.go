@@ -64,7 +64,7 @@ func (s *Server) SearchPeople(
 		return nil, err
 	}
 	used := metering.Used{Units: int64(len(page.Results)), Identifiers: page.Identifiers}
-	for _, id := range page.ProfileIDs {
+	for _, id := range page.IDs {
 		used.Identities = append(used.Identities, "network-person "+id)
 	}
 	quota, err := held.Commit(ctx, used)

@@ -387,6 +387,85 @@ TTL inserted + toIntervalSecond(240) RECOMPRESS CODEC(ZSTD(3))
 SETTINGS {{.Durable}}, min_bytes_for_wide_part = 268435456, {{.MergeAtRest}}
 COMMENT 'What person search reads: tokens, keywords, numbers and dates of network people, newest version of each';
 {{.Distributed "search_people" "profile_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "search_companies"}}{{.OnCluster}}
+(
+    `company_hash` UInt64 COMMENT 'Hash of company_id, the order of the table',
+    `company_id` String COMMENT 'Identity',
+    {{template "version"}}
+    `company_id_tokens` Array(String) COMMENT 'Tokens of company_id',
+    `network_slug` String COMMENT 'network_slug; empty when missing, or over 256 characters with tokens',
+    `network_slug_tokens` Array(String) COMMENT 'Tokens of network_slug',
+    `network_id` String COMMENT 'network_id; empty when missing, or over 256 characters with tokens',
+    `network_id_tokens` Array(String) COMMENT 'Tokens of network_id',
+    `profile_name` String COMMENT 'profile.name; empty when missing, or over 256 characters with tokens',
+    `profile_name_tokens` Array(String) COMMENT 'Tokens of profile.name',
+    `profile_tagline` String COMMENT 'profile.tagline; empty when missing, or over 256 characters with tokens',
+    `profile_tagline_tokens` Array(String) COMMENT 'Tokens of profile.tagline',
+    `profile_description` String COMMENT 'profile.description; empty when missing, or over 256 characters with tokens',
+    `profile_description_tokens` Array(String) COMMENT 'Tokens of profile.description',
+    `profile_industry` String COMMENT 'profile.industry; empty when missing, or over 256 characters with tokens',
+    `profile_industry_tokens` Array(String) COMMENT 'Tokens of profile.industry',
+    `profile_company_size` String COMMENT 'profile.company_size; empty when missing, or over 256 characters with tokens',
+    `profile_company_size_tokens` Array(String) COMMENT 'Tokens of profile.company_size',
+    `profile_employees` Int64 COMMENT 'profile.employees; the least Int64 when missing',
+    `profile_founded` Int64 COMMENT 'profile.founded; the least Int64 when missing',
+    `profile_website` String COMMENT 'profile.website; empty when missing, or over 256 characters with tokens',
+    `profile_website_tokens` Array(String) COMMENT 'Tokens of profile.website',
+    `profile_domain` String COMMENT 'profile.domain; empty when missing, or over 256 characters with tokens',
+    `profile_domain_tokens` Array(String) COMMENT 'Tokens of profile.domain',
+    `profile_phone` String COMMENT 'profile.phone; empty when missing, or over 256 characters with tokens',
+    `profile_phone_tokens` Array(String) COMMENT 'Tokens of profile.phone',
+    `profile_specialties` Array(String) COMMENT 'profile.specialties, one a value; empty when over 256 characters with tokens',
+    `profile_specialties_tokens` Array(Array(String)) COMMENT 'Tokens of profile.specialties, a list a value',
+    `headquarters_city` String COMMENT 'headquarters.city; empty when missing, or over 256 characters with tokens',
+    `headquarters_city_tokens` Array(String) COMMENT 'Tokens of headquarters.city',
+    `headquarters_region` String COMMENT 'headquarters.region; empty when missing, or over 256 characters with tokens',
+    `headquarters_region_tokens` Array(String) COMMENT 'Tokens of headquarters.region',
+    `headquarters_country` String COMMENT 'headquarters.country; empty when missing, or over 256 characters with tokens',
+    `headquarters_country_tokens` Array(String) COMMENT 'Tokens of headquarters.country',
+    `headquarters_postal_code` String COMMENT 'headquarters.postal_code; empty when missing, or over 256 characters with tokens',
+    `headquarters_postal_code_tokens` Array(String) COMMENT 'Tokens of headquarters.postal_code',
+    `headquarters_line1` String COMMENT 'headquarters.line1; empty when missing, or over 256 characters with tokens',
+    `headquarters_line1_tokens` Array(String) COMMENT 'Tokens of headquarters.line1',
+    `headquarters_line2` String COMMENT 'headquarters.line2; empty when missing, or over 256 characters with tokens',
+    `headquarters_line2_tokens` Array(String) COMMENT 'Tokens of headquarters.line2',
+    {{template "source" "record"}},
+    INDEX network_slug_tokens_index network_slug_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX network_slug_index network_slug TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX network_id_tokens_index network_id_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX network_id_index network_id TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_name_tokens_index profile_name_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_name_index profile_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_tagline_tokens_index profile_tagline_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_description_tokens_index profile_description_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_industry_tokens_index profile_industry_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_industry_index profile_industry TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_company_size_tokens_index profile_company_size_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_company_size_index profile_company_size TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_website_tokens_index profile_website_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_website_index profile_website TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_domain_tokens_index profile_domain_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_domain_index profile_domain TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_phone_tokens_index profile_phone_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_phone_index profile_phone TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_specialties_tokens_index arrayFlatten(profile_specialties_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_specialties_index profile_specialties TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_city_tokens_index headquarters_city_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_city_index headquarters_city TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_region_tokens_index headquarters_region_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_region_index headquarters_region TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_country_tokens_index headquarters_country_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_country_index headquarters_country TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_postal_code_tokens_index headquarters_postal_code_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_postal_code_index headquarters_postal_code TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_line1_tokens_index headquarters_line1_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX headquarters_line2_tokens_index headquarters_line2_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000
+)
+ENGINE = {{.ReplacingMergeTree "search_companies" "ver"}}
+ORDER BY (company_hash, company_id)
+SETTINGS {{.Durable}}, min_bytes_for_wide_part = 268435456, {{.MergeAtRest}}
+COMMENT 'What company search reads: tokens, keywords and numbers of companies, newest version of each';
+{{.Distributed "search_companies" "company_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "seen_versions"}}{{.OnCluster}}
 (
     `kind` LowCardinality(String) COMMENT 'Kind of the record',
@@ -541,3 +620,17 @@ ORDER BY (generation)
 SETTINGS {{.Durable}}
 COMMENT 'Generations of the topic of touches';
 {{.Distributed "answer_generations" "generation"}}
+CREATE TABLE IF NOT EXISTS {{.Local "suggestions"}}{{.OnCluster}}
+(
+    `field` LowCardinality(String) COMMENT 'Path of the field; empty: the run is complete, and people is a checksum of what was counted',
+    `folded` String COMMENT 'The value in lower case, without accents: what prefixes are compared with',
+    `value` String COMMENT 'Value that at least 3 people have',
+    `people` UInt64 COMMENT 'Number of people who have it',
+    `run` UInt64 COMMENT 'Count of all values that the row is from: microseconds since 1970-01-01T00:00:00Z, times 4096, and random bits'
+)
+ENGINE = {{.ReplacingMergeTree "suggestions" "run"}}
+PARTITION BY run
+ORDER BY (field, folded, value)
+SETTINGS index_granularity = 512, {{.Durable}}
+COMMENT 'Values of search fields with the number of people who have them; readers use the newest complete run';
+{{.Distributed "suggestions" "value"}}

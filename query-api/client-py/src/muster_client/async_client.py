@@ -34,6 +34,7 @@ from .models import (
     SearchExplanation,
     SearchRequest,
     SearchResponse,
+    Suggestions,
     Usage,
     UsageEvent,
 )
@@ -278,6 +279,12 @@ class AsyncClient:
         """Iterates over the results of a finished job without fields, in the order of its rows."""
         for row in _http.new_rows(await self.get_bulk_results(job_id)):
             yield row
+
+    async def suggest_values(
+        self, field: str, prefix: str = "", *, size: Optional[int] = None
+    ) -> Response[Suggestions]:
+        """Returns the most frequent values of a field of search that begin with a prefix (GET /v1/suggest)."""
+        return await self._get("/v1/suggest", {"field": field, "prefix": prefix, "size": size}, False)
 
     async def get_usage(self) -> Response[Usage]:
         """Returns the requests and credits used in this month (GET /v1/usage)."""

@@ -35,6 +35,7 @@ from .models import (
     SearchExplanation,
     SearchRequest,
     SearchResponse,
+    Suggestions,
     Usage,
     UsageEvent,
 )
@@ -279,6 +280,10 @@ class Client:
         """Iterates over the results of a finished job without fields, in the order of its rows."""
         for row in _http.new_rows(self.get_bulk_results(job_id)):
             yield row
+
+    def suggest_values(self, field: str, prefix: str = "", *, size: Optional[int] = None) -> Response[Suggestions]:
+        """Returns the most frequent values of a field of search that begin with a prefix (GET /v1/suggest)."""
+        return self._get("/v1/suggest", {"field": field, "prefix": prefix, "size": size}, False)
 
     def get_usage(self) -> Response[Usage]:
         """Returns the requests and credits used in this month (GET /v1/usage)."""

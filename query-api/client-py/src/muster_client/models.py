@@ -41,6 +41,20 @@ class BulkJob(TypedDict):
     """Why the job has failed."""
 
 
+class WebhookRequest(TypedDict):
+    url: str
+    """Address of the endpoint; https, and reachable from the internet."""
+
+
+class WebhookSecret(TypedDict):
+    id: str
+    created_at: str
+    expires_at: NotRequired[str]
+    """When a replaced secret ends."""
+    secret: NotRequired[str]
+    """The secret, `whsec_...`, in the response that created it."""
+
+
 class JSONRPCRequest(TypedDict):
     """A JSON-RPC 2.0 request, or a notification, which has no `id`."""
 
@@ -62,6 +76,13 @@ class JSONRPCResponse(TypedDict):
     id: NotRequired[Optional[Union[str, int]]]
     result: NotRequired[dict[str, Any]]
     error: NotRequired[Error1]
+
+
+class Suggestion(TypedDict):
+    value: str
+    """A value of the field."""
+    count: int
+    """Number of people who have it."""
 
 
 class UsageEvent(TypedDict):
@@ -568,6 +589,19 @@ PartialDate: TypeAlias = str
 
 Timestamp: TypeAlias = str
 """ISO 8601."""
+
+
+class Webhook(TypedDict):
+    url: Optional[str]
+    """The endpoint for events."""
+    updated_at: NotRequired[str]
+    """When `url` was set."""
+    secrets: list[WebhookSecret]
+    """The valid webhook secrets, newest first."""
+
+
+class Suggestions(TypedDict):
+    values: list[Suggestion]
 
 
 class Usage(TypedDict):

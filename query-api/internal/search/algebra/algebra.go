@@ -16,6 +16,8 @@ type Field struct {
 	// Identity reports whether it is _id. Nested documents have the _id of their person, and all matches score the
 	// same.
 	Identity bool
+	// Namespace is that of the hashes of _id (readmodel.KeyHash).
+	Namespace readmodel.LookupType
 }
 
 // Name returns the name of the field in queries.

@@ -35,6 +35,8 @@ const (
 
 // Options are the inputs of lowering besides the query.
 type Options struct {
+	// Collection is what is searched; nil: people.
+	Collection *readmodel.SearchCollection
 	// Now is the instant of "now" in dates, the same for all pages of a walk.
 	Now time.Time
 	// Seed is the seed of random_score without one, the same for all pages.
@@ -67,13 +69,23 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 }
 
 func newLowering(options Options) *lowering {
-	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), zones: make(zones),
-		innerHits: make(map[string]bool)}
+	l := &lowering{options: options, table: clauses(), zones: make(zones), innerHits: make(map[string]bool),
+		fields: make(map[string]readmodel.SearchField)}
+	if options.Collection != nil {
+		l.collection = *options.Collection
+	} else {
+		l.collection = readmodel.PeopleCollection()
+	}
+	for _, f := range l.collection.Fields {
+		l.fields[f.Path] = f
+	}
+	return l
 }
 
 // lowering is the state of lowering one query.
 type lowering struct {
 	options       Options
+	collection    readmodel.SearchCollection
 	table         []Clause
 	fields        map[string]readmodel.SearchField
 	nested        string // path of the nested clause around it
@@ -92,14 +104,6 @@ type lowering struct {
 	functions     bool // the query has a function_score
 }
 
-func fieldsByPath() map[string]readmodel.SearchField {
-	out := make(map[string]readmodel.SearchField)
-	for _, f := range readmodel.SearchFields() {
-		out[f.Path] = f
-	}
-	return out
-}
-
 // clause lowers {"<name>": ...}.
 func (l *lowering) clause(v value) (algebra.Node, error) {
 	if v.kind != '{' {
@@ -107,9 +111,8 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	}
 	switch {
 	case len(v.members) == 0:
-		return nil, v.errorf(
-			"query malformed, empty clause found: name one, such as {\"match_all\": {}} for all people",
-		)
+		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for all %s",
+			l.collection.Name)
 	case len(v.members) > 1:
 		return nil, v.errorf(
 			"[%s] malformed query: an object has one clause, but %s follows; combine clauses with bool",
@@ -216,12 +219,18 @@ func (l *lowering) field(at value, name string) (algebra.Field, error) {
 	return f, err
 }
 
+// Field resolves the name of a field that a parameter has. Errors are of type *Error.
+func Field(name, parameter string) (algebra.Field, error) {
+	return newLowering(Options{}).resolve(value{place: place{key: parameter}}, name)
+}
+
 func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 	if strings.ContainsRune("tfn0[", rune(at.kind)) && at.text == name {
 		return algebra.Field{}, at.errorf("must be a string, the name of a field, not %s", at.what())
 	}
 	if name == "_id" {
-		return algebra.Field{SearchField: l.fields["profile_id"], Keyword: true, Identity: true}, nil
+		return algebra.Field{SearchField: l.fields[l.collection.ID], Keyword: true, Identity: true,
+			Namespace: l.collection.Namespace}, nil
 	}
 	if f, ok := l.fields[name]; ok {
 		return algebra.Field{SearchField: f}, nil
@@ -236,7 +245,7 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 			quote(name), l.below(name)[0])
 	}
 	const list = "/docs/guides/search lists the fields"
-	shown := readmodel.UnsearchableFields()
+	shown := l.collection.Unsearchable
 	meant, other := l.otherName(name)
 	if slices.Contains(shown, strings.TrimSuffix(name, keywordSuffix)) {
 		instead := list
@@ -248,7 +257,7 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 	if other {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
 	}
-	names := fieldNames()
+	names := l.fieldNames()
 	if meant, ok := closestName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is returned, but not searchable: %s",
 			quote(name), meant, list)
@@ -262,7 +271,7 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 // below returns the fields of an object.
 func (l *lowering) below(object string) []string {
 	var out []string
-	for _, f := range readmodel.SearchFields() {
+	for _, f := range l.collection.Fields {
 		if strings.HasPrefix(f.Path, object+".") {
 			out = append(out, f.Path)
 		}
@@ -271,9 +280,9 @@ func (l *lowering) below(object string) []string {
 }
 
 // fieldNames returns the names of all fields, including those of .keyword.
-func fieldNames() []string {
+func (l *lowering) fieldNames() []string {
 	var out []string
-	for _, f := range readmodel.SearchFields() {
+	for _, f := range l.collection.Fields {
 		out = append(out, f.Path)
 		if f.Type == readmodel.SearchText {
 			out = append(out, f.Path+keywordSuffix)
@@ -359,17 +368,16 @@ func (l *lowering) oneField(c *Clause, v value, short string,
 		return nil, err
 	}
 	if f.Identity {
-		return n, identity(c, body)
+		return n, l.identity(c, body)
 	}
 	return n, nil
 }
 
 // identity rejects clauses that _id does not support.
-func identity(c *Clause, at value) error {
+func (l *lowering) identity(c *Clause, at value) error {
 	if slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
-		return at.errorf(
-			"_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name,
-		)
+		return at.errorf("_id has no %s of this kind, only term, terms, match and exists: use %s.keyword", c.Name,
+			l.collection.ID)
 	}
 	for _, m := range at.members {
 		if m.name == "value" || m.name == "query" {
@@ -389,9 +397,12 @@ func (l *lowering) addTerms(v value, n int) error {
 
 // nestedPath checks the path of a nested clause.
 func (l *lowering) nestedPath(v value, path string) error {
-	if !slices.Contains(readmodel.SearchNested(), path) {
+	if nested := l.collection.Nested; !slices.Contains(nested, path) {
+		if len(nested) == 0 {
+			return v.errorf("failed to find nested object under path [%s]: %s have none", path, l.collection.Name)
+		}
 		return v.errorf("failed to find nested object under path [%s]: nested are %s", path,
-			strings.Join(readmodel.SearchNested(), ", "))
+			strings.Join(nested, ", "))
 	}
 	if l.nested != "" && l.nested != path {
 		return v.errorf("the nested object %s is not inside %s, whose elements are searched here", path, l.nested)

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,6 +121,10 @@ func (l *lowering) otherName(name string) (string, bool) {
 	}
 	snake := snakeCase(name)
 	names := otherNames()
+	maps.DeleteFunc(names, func(_, field string) bool { // Companies have few of the fields of people.
+		_, own := l.fields[strings.TrimSuffix(field, keywordSuffix)]
+		return !own
+	})
 	if field, ok := names[snake]; ok {
 		return field, true
 	}

@@ -239,7 +239,7 @@ func lowerIDs(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if values.kind == '0' {
-		return nil, values.errorf("must be a list of profile ids, not %s", values.what())
+		return nil, values.errorf("must be a list of ids, not %s", values.what())
 	}
 	if values.kind != '[' {
 		values = value{place: values.place, kind: '[', items: []value{values}}
@@ -316,7 +316,7 @@ func (l *lowering) existing(at value, name string) ([]algebra.Field, error) {
 // matching returns the fields whose names a pattern with * matches.
 func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 	var out []algebra.Field
-	for _, name := range fieldNames() {
+	for _, name := range l.fieldNames() {
 		if matchName(pattern, name) {
 			f, err := l.field(at, name)
 			if err != nil {
@@ -327,7 +327,7 @@ func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 	}
 	if len(out) == 0 {
 		return nil, at.errorf("no field is named like %s: fields are %s and so on", quote(pattern),
-			strings.Join(fieldNames()[:4], ", "))
+			strings.Join(l.fieldNames()[:4], ", "))
 	}
 	return out, nil
 }

@@ -23,6 +23,7 @@ import (
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/searchtest"
+	"muster/schemas/readmodel"
 )
 
 const (
@@ -68,6 +69,12 @@ func newEngineOf(t *testing.T, cfg search.Config, deps search.Deps) *engine {
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close(); stop() })
 	deps.Store, deps.Key, deps.Logger = store, make([]byte, cursor.KeySize), logger
+	deps.Hidden = store.Hidden
+	if deps.Documents = store.NetworkDocuments; deps.Collection.Name == readmodel.CompaniesCollection().Name {
+		deps.Documents = store.CompanyDocuments
+	} else {
+		deps.Collection = readmodel.PeopleCollection()
+	}
 	s, err := search.New(cfg, deps)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -86,7 +93,7 @@ func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []
 			return nil, err
 		}
 		ids = append(ids, fmt.Sprintf("page of %d", p.Total))
-		ids = append(ids, p.ProfileIDs...)
+		ids = append(ids, p.IDs...)
 		if r.Cursor = p.Next; p.Next == "" {
 			break
 		}
@@ -130,7 +137,7 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 			return out, err
 		}
 		out.Total, out.Aggregations = int(p.Total), p.Aggregations
-		for i, id := range p.ProfileIDs {
+		for i, id := range p.IDs {
 			inner, err := searchtest.InnerOf(p.Results[i])
 			if err != nil {
 				return out, err

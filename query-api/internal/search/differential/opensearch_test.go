@@ -22,6 +22,7 @@ import (
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
 	"muster/query-api/opensearchtest"
+	"muster/schemas/readmodel"
 	"muster/schemas/searchindex"
 )
 
@@ -39,7 +40,8 @@ func TestSearch_EqualsOpenSearch(t *testing.T) {
 // The executor in OpenSearch searches an index of its own, filled from the read models.
 func TestSearch_OpenSearchExecutorEqualsOpenSearch(t *testing.T) {
 	conn := open(t, fillBoth(t))
-	people, err := opensearchtest.OpenPeople(t.Context(), node.URL(), "differential-", make([]byte, searchindex.KeySize), conn)
+	people, err := opensearchtest.OpenCollection(t.Context(), readmodel.PeopleCollection(), node.URL(), "differential-",
+		make([]byte, searchindex.KeySize), conn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, people.Close(context.WithoutCancel(t.Context()))) })
 	require.NoError(t, people.Sync(t.Context()))

@@ -73,7 +73,7 @@ func TestSourceFilter_EqualsOpenSearch(t *testing.T) {
 		for i, result := range page.Results {
 			var got map[string]any
 			require.NoError(t, json.Unmarshal(result, &got))
-			require.Equal(t, want[page.ProfileIDs[i]], got, "%s", text)
+			require.Equal(t, want[page.IDs[i]], got, "%s", text)
 		}
 	}
 	require.Greater(t, filtered, 10_000, "fields were compared")

@@ -286,10 +286,10 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 	case f.Identity:
 		hashes := make([]string, len(n.Values))
 		for i, id := range n.Values {
-			hashes[i] = strconv.FormatUint(readmodel.ProfileHash(id), 10)
+			hashes[i] = strconv.FormatUint(readmodel.KeyHash(f.Namespace, id), 10)
 		}
-		return "(profile_hash IN " + c.listed(hashes, "UInt64") + " AND profile_id IN " + c.listed(n.Values, "String") +
-			")"
+		return "(" + hashColumn + " IN " + c.listed(hashes, "UInt64") + " AND " + idColumn + " IN " +
+			c.listed(n.Values, "String") + ")"
 	case f.Type == readmodel.SearchBoolean:
 		list := make([]string, len(n.Values))
 		for i, v := range n.Values {

@@ -222,14 +222,14 @@ func (*compiler) boolean01(term string) string {
 // PeopleStatement reads the people of a part in order. Its rows are the offset, profile_hash, and whether the record is
 // deleted.
 func PeopleStatement(part string) Statement {
-	return ofPart("toUInt32(_part_offset), profile_hash, toUInt8(deleted)", part)
+	return ofPart("toUInt32(_part_offset), "+hashColumn+", toUInt8(deleted)", part)
 }
 
 // IdentitiesStatement reads what identifies the versions of the people of a part, in order: offset, a second hash of
 // the profile ID, and the two halves of ver, the greatest of which counts.
 func IdentitiesStatement(part string) Statement {
 	return ofPart(
-		"toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))",
+		"toUInt32(_part_offset), sipHash64("+idColumn+"), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))",
 		part,
 	)
 }
@@ -258,8 +258,8 @@ func SharedStatement(hashes []uint64, part string) Statement {
 		list[i] = strconv.FormatUint(h, 10)
 	}
 	return Statement{
-		SQL: "SELECT toUInt32(_part_offset), profile_id FROM " + table + " WHERE _part = " + c.str(part) +
-			" AND profile_hash IN " + c.param("Array(UInt64)", "["+strings.Join(list, ",")+"]"),
+		SQL: "SELECT toUInt32(_part_offset), " + idColumn + " FROM " + table + " WHERE _part = " + c.str(part) +
+			" AND " + hashColumn + " IN " + c.param("Array(UInt64)", "["+strings.Join(list, ",")+"]"),
 		Parameters: c.params,
 	}
 }
@@ -284,9 +284,9 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 func FreshenedStatement(part string) Statement {
 	c := newCompiler()
 	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt +
-		" FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " +
+		" FROM (SELECT _part_offset AS row, " + hashColumn + ", content_hash, version FROM " + table + " WHERE _part = " +
 		c.str(part) +
-		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
+		") AS people INNER JOIN " + seenVersions + " AS seen ON " + hashColumn + " = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
 }
 
 // ReadsUpdatedAt reports whether a field is the one that newer versions change.

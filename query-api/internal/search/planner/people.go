@@ -15,13 +15,13 @@ func living(hidden []uint64) string {
 		}
 		list = strconv.AppendUint(list, h, 10)
 	}
-	return "NOT deleted AND profile_hash NOT IN (" + string(list) + ")"
+	return "NOT deleted AND " + hashColumn + " NOT IN (" + string(list) + ")"
 }
 
 // updatedAt is the field that newer versions change.
 const updatedAt = "updated_at"
 
-const seenPeople = "kind = 'network-person'"
+const seenPeople = "kind = '" + recordKind + "'"
 
 // seenVersions are the newest versions of the same content; seenUpdatedAt is their time. Versions are microseconds
 // since the year 1.

@@ -11,12 +11,8 @@ type Replica struct {
 	Number  uint32 // from 1
 }
 
-// The tables of PartsStatement.
-const (
-	PeopleTable    = table
-	SeenTable      = "seen_versions"
-	DocumentsTable = "network_people"
-)
+// SeenTable is the table of newer versions.
+const SeenTable = "seen_versions"
 
 // local is the suffix of the names of the replicas' own tables.
 const local = "_local"
@@ -33,11 +29,12 @@ func ShardsStatement(cluster string) Statement {
 	}
 }
 
-// PartsStatement lists the active parts of search_people, seen_versions and network_people, on every replica of a
-// cluster of one shard. Its rows are the table, the name, a unique identity, the number of rows, and the number of the replica. Each
+// PartsStatement lists the active parts of the tables that are searched, of newer versions and of documents, on every
+// replica of a cluster of one shard. Its rows are the table, the name, a unique identity, the number of rows, and the
+// number of the replica. Each
 // replica that responds also has a row without a table; others are left out.
 func PartsStatement(cluster string) Statement {
-	tables := []string{PeopleTable, SeenTable, DocumentsTable}
+	tables := []string{table, SeenTable, documentsTable}
 	if cluster == "" {
 		return Statement{
 			SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows, toUInt32(0) FROM system.parts WHERE active " +
@@ -57,7 +54,7 @@ func PartsStatement(cluster string) Statement {
 	}
 }
 
-// Read returns a statement about parts of search_people as a statement for the replica.
+// Read returns a statement about parts of the table as a statement for the replica.
 func (r Replica) Read(s Statement) Statement {
 	if r.Cluster == "" {
 		return s

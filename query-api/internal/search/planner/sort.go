@@ -40,9 +40,9 @@ type Key struct {
 
 // Place is the position of a person in the order of a walk.
 type Place struct {
-	Keys      []Key  `json:"k,omitempty"`
-	Hash      uint64 `json:"h"`
-	ProfileID string `json:"p"`
+	Keys []Key  `json:"k,omitempty"`
+	Hash uint64 `json:"h"`
+	ID   string `json:"p"`
 }
 
 // SortFilters returns the filters on elements of sort keys.

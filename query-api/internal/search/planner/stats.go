@@ -210,6 +210,9 @@ func fieldCounts(f algebra.Field) (documents, terms string) {
 	case f.IsText():
 		sizes := f.Tokens() + ".size1"
 		elements := "arrayCount(n -> n > 0, " + sizes + ")"
+		if f.Flat {
+			return "countIf(" + elements + " > 0)", "sum(arraySum(" + sizes + "))"
+		}
 		return "countIf(" + elements + " > 0) + sum(" + elements + ")", "2 * sum(arraySum(" + sizes + "))"
 	case f.Type == readmodel.SearchBoolean && f.Nested == "":
 		return "count()", "count()"
@@ -221,8 +224,12 @@ func fieldCounts(f algebra.Field) (documents, terms string) {
 		return documents, documents
 	}
 	values := "arrayFilter(v -> " + and("(v != '')", isKeyword("v")) + ", " + f.Column + ")"
+	distinct := "sum(arrayUniq(" + values + "))"
+	if f.Flat {
+		return "countIf(notEmpty(" + values + "))", distinct
+	}
 	elements := "sum(length(" + values + "))"
-	return "countIf(notEmpty(" + values + ")) + " + elements, "sum(arrayUniq(" + values + ")) + " + elements
+	return "countIf(notEmpty(" + values + ")) + " + elements, distinct + " + " + elements
 }
 
 // Statement is SQL with its parameters.
@@ -266,5 +273,19 @@ func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known
 	return out
 }
 
-// table is the table that search reads.
-const table = "search_people"
+// Marks in statements are replaced by the names of a collection's tables and columns ([Statement.Of]). No other text
+// of a statement can contain them: values are parameters.
+const (
+	table          = "{table}"
+	documentsTable = "{documents}"
+	hashColumn     = "{hash}"
+	idColumn       = "{id}"
+	recordKind     = "{kind}"
+)
+
+// Of returns the statement about the documents of a collection.
+func (s Statement) Of(c *readmodel.SearchCollection) Statement {
+	s.SQL = strings.NewReplacer(table, c.Table, documentsTable, c.Documents, hashColumn, c.Hash, idColumn, c.ID,
+		recordKind, string(c.Kind)).Replace(s.SQL)
+	return s
+}

@@ -169,7 +169,7 @@ func newCollector(q *Question, fallible bool) (*collector, error) {
 	if q.After == nil {
 		return c, nil
 	}
-	c.after = &candidate{hash: q.After.Hash, id: q.After.ProfileID, keys: make([]rankKey, len(c.sorts))}
+	c.after = &candidate{hash: q.After.Hash, id: q.After.ID, keys: make([]rankKey, len(c.sorts))}
 	if len(q.After.Keys) != len(c.sorts) {
 		return nil, fmt.Errorf("postings: a cursor has %d values for %d sort keys", len(q.After.Keys), len(c.sorts))
 	}
@@ -521,7 +521,7 @@ func (c *collector) answer() *Answer {
 	slices.SortFunc(c.best, func(a, b candidate) int { return c.compare(&a, &b) })
 	a := &Answer{Total: c.total, Invalid: c.invalid, page: c.best}
 	for _, b := range c.best {
-		p := planner.Place{Hash: b.hash, ProfileID: b.id}
+		p := planner.Place{Hash: b.hash, ID: b.id}
 		for i, k := range b.keys {
 			p.Keys = append(p.Keys, k.cursorKey(c.sorts[i]))
 		}

@@ -1,4 +1,4 @@
-// Package postings ranks people with an in-memory index of search_people: posting lists of the leaves of a query, with
+// Package postings ranks people, or companies, with an in-memory index of their table: posting lists of the leaves of a query, with
 // frequencies, lengths of texts, and columns of values. It computes nesting and scores itself, from the algebra's nodes
 // and the planner's weights.
 //

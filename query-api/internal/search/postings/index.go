@@ -16,6 +16,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
 )
 
 // Unavailable is the error of a table that cannot be searched at present. Reason is a sentence for the caller.
@@ -33,6 +34,8 @@ var errChanged = errors.New("postings: part no longer exists")
 
 // Config bounds an Index. Zero fields take their defaults.
 type Config struct {
+	// Collection is what is indexed. Required.
+	Collection *readmodel.SearchCollection
 	// MaxBytes bounds the cache, and what one query reads; default 256 MiB. Profile hashes take at most a quarter of
 	// it: a table with more people is Unavailable.
 	MaxBytes int
@@ -115,7 +118,10 @@ type Index struct {
 // New returns an Index that reads by query. Close must be called.
 func New(cfg Config, query Query) *Index {
 	cfg = cfg.withDefaults()
-	x := &Index{cfg: cfg, query: query, cache: newCache(cfg.MaxBytes)}
+	ofCollection := func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		return query(ctx, step, s.Of(cfg.Collection), scan)
+	}
+	x := &Index{cfg: cfg, query: ofCollection, cache: newCache(cfg.MaxBytes)}
 	x.lifetime, x.stop = context.WithCancel(context.Background())
 	for i := range x.loads {
 		x.loads[i] = make(chan struct{}, cfg.Loads)
@@ -240,8 +246,8 @@ func (x *Index) runRefreshes() {
 		case errors.Is(r.err, context.DeadlineExceeded) && x.lifetime.Err() == nil:
 			r.err = &Unavailable{
 				fmt.Sprintf(
-					"search is not available: new profiles could not be read within %v, and reading continues",
-					SharedTimeout,
+					"search is not available: new %s could not be read within %v, and reading continues",
+					x.cfg.Collection.Name, SharedTimeout,
 				),
 			}
 		}
@@ -372,7 +378,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 			a = &activeParts{unseen: true}
 			replicas[p.replica.Number] = a
 		}
-		a.add(table, p, n)
+		a.add(x.cfg.Collection, table, p, n)
 		return nil
 	})
 	if err != nil {
@@ -384,9 +390,9 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	}
 	if a.rows > x.maxPeople() {
 		return nil, &Unavailable{
-			Reason: fmt.Sprintf("search is not available: the table has rows for %d profiles, and the "+
-				"search index holds %d: its operator can raise --search-index-memory, up to %d profiles",
-				a.rows, x.maxPeople(), x.cfg.MaxPeople),
+			Reason: fmt.Sprintf("search is not available: the table has rows for %d %s, and the "+
+				"search index holds %d: its operator can raise --search-index-memory, up to %d",
+				a.rows, x.cfg.Collection.Name, x.maxPeople(), x.cfg.MaxPeople),
 		}
 	}
 	slices.SortFunc(a.people, func(p, q *part) int {
@@ -398,15 +404,15 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 }
 
 // add adds a part of a table. A row without a table adds only the replica.
-func (a *activeParts) add(table string, p *part, rows uint64) {
+func (a *activeParts) add(c *readmodel.SearchCollection, table string, p *part, rows uint64) {
 	switch table {
 	case planner.SeenTable:
 		a.unseen = a.unseen && rows == 0
 		a.seen = append(a.seen, p.identity)
 		a.documents = append(a.documents, p.identity)
-	case planner.DocumentsTable:
+	case c.Documents:
 		a.documents = append(a.documents, p.identity)
-	case planner.PeopleTable:
+	case c.Table:
 		p.rows = int(rows) //nolint:gosec // a part has fewer
 		a.rows += rows
 		a.people = append(a.people, p)

@@ -114,6 +114,8 @@ func (x *table) rowsOf(
 
 func newIndex(t *testing.T, cfg postings.Config, query postings.Query) *postings.Index {
 	t.Helper()
+	people := readmodel.PeopleCollection()
+	cfg.Collection = &people
 	x := postings.New(cfg, query)
 	t.Cleanup(x.Close)
 	return x
@@ -237,7 +239,7 @@ func TestIndex_UnavailableIfHashesExceedMemory(t *testing.T) {
 	_, err := x.Latest(t.Context())
 	var unavailable *postings.Unavailable
 	require.ErrorAs(t, err, &unavailable)
-	require.Contains(t, unavailable.Reason, "20000 profiles")
+	require.Contains(t, unavailable.Reason, "20000 people")
 	require.Contains(t, unavailable.Reason, "--search-index-memory")
 }
 
@@ -533,7 +535,8 @@ func TestIndex_ReadsOneReplicaOfAShard(t *testing.T) {
 		if step == "parts" {
 			require.Contains(t, s.SQL, "clusterAllReplicas('c', system.parts)")
 			rows := &replicated{numbers: up, next: len(up)}
-			return db.rowsOf(ctx, planner.PartsStatement(""), rows, scan)
+			people := readmodel.PeopleCollection()
+			return db.rowsOf(ctx, planner.PartsStatement("").Of(&people), rows, scan)
 		}
 		for _, number := range []uint32{1, 2} {
 			own := fmt.Sprintf("FROM clusterAllReplicas('c', currentDatabase(), search_people_local) "+

@@ -337,7 +337,7 @@ func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
 					return err
 				}
 				if i, ok := byRow[[2]int{number, int(row)}]; ok {
-					a.Places[i].ProfileID = id
+					a.Places[i].ID = id
 				}
 				return nil
 			},
@@ -346,7 +346,7 @@ func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
 			return err
 		}
 	}
-	if slices.ContainsFunc(a.Places, func(p planner.Place) bool { return p.ProfileID == "" }) {
+	if slices.ContainsFunc(a.Places, func(p planner.Place) bool { return p.ID == "" }) {
 		return errChanged
 	}
 	return nil
@@ -386,7 +386,7 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 		for key, leaf := range leaves {
 			total := int64(0)
 			for _, v := range views {
-				total += v.units(v.leaves[leaf], wanted[key].Field.Nested != "")
+				total += v.units(v.leaves[leaf], wanted[key].Field.CountsElements())
 			}
 			s.terms.count(key, total)
 			q.Stats.Count(key, total)

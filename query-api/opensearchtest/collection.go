@@ -9,29 +9,33 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"muster/platform/opensearch"
+	"muster/schemas/readmodel"
 	"muster/schemas/searchindex"
 )
 
-// People maintains the index of person search of a cluster from a store, as the projector does, without its delivery
+// Collection maintains the index of a collection in a cluster from a store, as the projector does, without its delivery
 // guarantees.
-type People struct {
+type Collection struct {
+	of     readmodel.SearchCollection
 	client *opensearch.Client
 	names  searchindex.Names
 	key    []byte
 	conn   driver.Conn
 }
 
-// peopleIndex is the ID of the index.
-const peopleIndex = "test"
+// collectionIndex is the ID of the index.
+const collectionIndex = "test"
 
-// OpenPeople replaces the index with the prefix by an empty one, whose document IDs have the key. Close must be called.
-func OpenPeople(ctx context.Context, url, prefix string, key []byte, conn driver.Conn) (*People, error) {
+// OpenCollection replaces the index with the prefix by an empty one, whose document IDs have the key. Close must be called.
+func OpenCollection(
+	ctx context.Context, of readmodel.SearchCollection, url, prefix string, key []byte, conn driver.Conn,
+) (*Collection, error) {
 	client, err := opensearch.Open(opensearch.Config{Nodes: []string{url}, Prefix: prefix, Shards: 1, Replicas: "0"})
 	if err != nil {
 		return nil, err
 	}
-	p := &People{
-		client: client, names: searchindex.Names{Prefix: prefix}, key: key, conn: conn,
+	p := &Collection{
+		of: of, client: client, names: searchindex.Names{Prefix: prefix, Collection: of.Name}, key: key, conn: conn,
 	}
 	if err := p.create(ctx); err != nil {
 		return nil, errors.Join(err, client.Close())
@@ -40,12 +44,12 @@ func OpenPeople(ctx context.Context, url, prefix string, key []byte, conn driver
 }
 
 // create replaces the index by an empty one.
-func (p *People) create(ctx context.Context) error {
-	index := p.names.Index(peopleIndex)
+func (p *Collection) create(ctx context.Context) error {
+	index := p.names.Index(collectionIndex)
 	if err := p.client.Do(ctx, http.MethodDelete, "/"+index+"?ignore_unavailable=true", nil, nil); err != nil {
 		return err
 	}
-	body, err := searchindex.IndexBody(p.names, index, searchindex.Settings{Replicas: "0"}, searchindex.Meta{})
+	body, err := searchindex.IndexBody(p.names, &p.of, index, searchindex.Settings{Replicas: "0"}, searchindex.Meta{})
 	if err != nil {
 		return err
 	}
@@ -57,23 +61,23 @@ func (p *People) create(ctx context.Context) error {
 }
 
 // Client returns the client of the cluster.
-func (p *People) Client() *opensearch.Client { return p.client }
+func (p *Collection) Client() *opensearch.Client { return p.client }
 
 // Close removes the index and ends the connections.
-func (p *People) Close(ctx context.Context) error {
-	err := p.client.Do(ctx, http.MethodDelete, "/"+p.names.Index(peopleIndex), nil, nil)
+func (p *Collection) Close(ctx context.Context) error {
+	err := p.client.Do(ctx, http.MethodDelete, "/"+p.names.Index(collectionIndex), nil, nil)
 	return errors.Join(err, p.client.Close())
 }
 
-// Sync replaces the documents by those of all people of the store, in one segment.
-func (p *People) Sync(ctx context.Context) error {
-	index := p.names.Index(peopleIndex)
+// Sync replaces the documents by those of all rows of the store, in one segment.
+func (p *Collection) Sync(ctx context.Context) error {
+	index := p.names.Index(collectionIndex)
 	if err := p.create(ctx); err != nil {
 		return err
 	}
 	var after uint64
 	for first := true; ; first = false {
-		rows, err := searchindex.Page(ctx, p.conn, after, first, 500)
+		rows, err := searchindex.Page(ctx, p.conn, &p.of, after, first, 500)
 		if err != nil {
 			return err
 		}
@@ -93,15 +97,15 @@ func (p *People) Sync(ctx context.Context) error {
 	return nil
 }
 
-func (p *People) write(ctx context.Context, rows []*searchindex.Row) (err error) {
+func (p *Collection) write(ctx context.Context, rows []*searchindex.Row) (err error) {
 	var body []byte
 	n := 0
 	for _, row := range rows {
 		if row.Deleted {
 			continue
 		}
-		body = fmt.Appendf(body, `{"index":{"_index":%q,"_id":%q}}`+"\n", p.names.WriteAlias(p.names.Index(peopleIndex)),
-			searchindex.DocumentID(p.key, row.ProfileID))
+		body = fmt.Appendf(body, `{"index":{"_index":%q,"_id":%q}}`+"\n", p.names.WriteAlias(p.names.Index(collectionIndex)),
+			searchindex.DocumentID(p.key, row.ID))
 		if body, err = row.AppendDocument(body, 1, 0); err != nil {
 			return err
 		}
