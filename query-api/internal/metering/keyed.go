@@ -52,6 +52,7 @@ func (c *Call) begin(ctx context.Context) error {
 			}
 		}
 		c.outcome = event.OutcomeReplayed
+		c.RecordSubjects(Used{Identities: answer.Identities})
 		return &Replay{Answer: answer}
 	}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))

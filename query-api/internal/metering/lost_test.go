@@ -95,7 +95,7 @@ func openBooks(t *testing.T, replies *replies) *books {
 		Credits: lossyCredits{credits.NewMemory(
 			func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }), replies}, Limits: rates,
 		Ledger: outbox, Answers: answers,
-		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Balances: func(context.Context, string) (credits.Balances, error) { return nil, nil },
 		Charged: func(ctx context.Context, _, _ string, ids []string) (map[string]bool, error) {
 			err := outbox.Flush(ctx)
