@@ -43,6 +43,7 @@ type Call struct {
 	began   time.Time
 	limits  event.Limits
 	key     string // Idempotency-Key; empty: none
+	path    string // request path, if key is set
 	body    []byte // request body, if key is set
 	// outcome is set for a call that is in the ledger without a reservation: rejected or replayed.
 	outcome event.Outcome

@@ -48,7 +48,7 @@ func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 	})
 	begin := func(id string) *metering.Call {
 		c := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/context"})
-		c.Idempotent("k", []byte(`{}`))
+		c.Idempotent("k", "/x", []byte(`{}`))
 		return c
 	}
 	over := func(metering.Work) (bool, error) { return false, nil }
