@@ -100,7 +100,7 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	if p.records, err = project.NewRecords(cfg.Config, deps, p.writer, rejects); err != nil {
 		return nil, err
 	}
-	events, err := project.NewEvents(cfg.Config, deps, rejects)
+	events, err := project.NewEvents(cfg.Config, deps, p.writer, rejects)
 	if err != nil {
 		return nil, err
 	}

@@ -91,6 +91,12 @@ func unreachable() []string {
 		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
 		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
 		"getWebhook: 500", "getWebhook: 503", "setWebhook: 500", "deleteWebhook: 500",
+		"rotateWebhookSecret: 500", "testWebhook: 500", "listWebhookDeliveries: 500", "getWebhookDelivery: 500",
+		"resendWebhookDelivery: 500", "rotateKey: 500",
+		// Calls without a body, which end at once.
+		"testWebhook: 422", "resendWebhookDelivery: 409", "resendWebhookDelivery: 422",
+		"rotateWebhookSecret: 409: header Retry-After", "testWebhook: 409: header Retry-After",
+		"rotateKey: 409: header Retry-After",
 		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call " +
 			"again in * *",
 	}

@@ -22,6 +22,7 @@ import (
 	"muster/query-api/internal/redisbreaker"
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
+	"muster/schemas/suppress"
 )
 
 // usageSource is the CloudEvents source of usage events.
@@ -90,7 +91,7 @@ func (s *Service) shared() (out shared, err error) {
 
 // openMeter opens the stores that metering uses.
 func (s *Service) openMeter() error {
-	key, err := s.deps.Secret.Key(event.UsageIdentityKey, event.UsageIdentityKeySize)
+	disclosed, err := s.disclosed()
 	if err != nil {
 		return err
 	}
@@ -114,11 +115,38 @@ func (s *Service) openMeter() error {
 	s.stored = answers
 	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout +
 		max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
-		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key,
+		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, Disclosed: disclosed,
 		Balances: s.balances, Charged: s.charged,
 		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.isErased,
 	})
 	return nil
+}
+
+// disclosed returns a function that seals the people of returned records for the ledger.
+func (s *Service) disclosed() (func(identities []string) []string, error) {
+	key, err := s.deps.Secret.Key(event.DisclosureKeyName, event.DisclosureKeySize)
+	if err != nil {
+		return nil, err
+	}
+	sealing, err := event.NewDisclosureCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	if key, err = s.deps.Secret.Key(suppress.KeyName, suppress.KeySize); err != nil {
+		return nil, err
+	}
+	hashing, err := suppress.NewKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return func(identities []string) (out []string) {
+		for _, name := range identities {
+			if d, ok := hashing.Record(name); ok {
+				out = append(out, sealing.Seal(d))
+			}
+		}
+		return out
+	}, nil
 }
 
 // closeMeter closes the metering stores of a service that does not run.

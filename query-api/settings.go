@@ -2,8 +2,13 @@ package queryapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
 	v1 "muster/query-api/internal/v1"
@@ -14,6 +19,7 @@ import (
 type settings struct {
 	accounts *Accounts // shares the directory of the service
 	sealer   *event.WebhookSealer
+	bus      bus.Config
 }
 
 // newSettings returns settings that write to the topics. The directory must follow the account topic.
@@ -26,7 +32,7 @@ func (s *Service) newSettings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &settings{sealer: sealer, accounts: &Accounts{
+	return &settings{sealer: sealer, bus: s.deps.Bus, accounts: &Accounts{
 		now: s.deps.Now, directory: s.accounts, writer: bus.NewWriter(s.deps.Bus, bus.WithWriterLogger(s.deps.Logger)),
 	}}, nil
 }
@@ -57,6 +63,58 @@ func (s *settings) RemoveWebhook(ctx context.Context, organization string) error
 		return unavailable(err)
 	}
 	return nil
+}
+
+// RotateKey implements v1.Settings.
+func (s *settings) RotateKey(ctx context.Context, id string, overlap time.Duration) (
+	old, created event.Key, secret event.APIKey, err error) {
+	if old, created, secret, err = s.accounts.RotateKey(ctx, id, overlap); err != nil {
+		err = unavailable(err)
+	}
+	return old, created, secret, err
+}
+
+// Deliver implements v1.Settings.
+func (s *settings) Deliver(ctx context.Context, task *event.WebhookTask) error {
+	key, id, value, err := task.Message()
+	if err != nil {
+		return err
+	}
+	m := kafka.Message{
+		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value,
+		Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
+			ID: id, Type: event.TypeWebhookTask, Source: eventSource, Subject: task.DeliveryID, Time: s.accounts.time(),
+			ContentType: "application/json",
+		})),
+	}
+	if err := bus.WriteAll(ctx, s.accounts.writer, []kafka.Message{m}); err != nil {
+		return unavailable(fmt.Errorf("queue delivery: %w", err))
+	}
+	return nil
+}
+
+// Resend implements v1.Settings.
+func (s *settings) Resend(
+	ctx context.Context, organization, deliveryID string, partition int, offset int64,
+) error {
+	m, err := bus.MessageAt(ctx, s.bus, event.TopicWebhookTask, partition, offset)
+	if errors.Is(err, bus.ErrNoMessage) {
+		return v1.ErrDeliveryGone
+	}
+	if err != nil {
+		return unavailable(fmt.Errorf("read delivery: %w", err))
+	}
+	var task event.WebhookTask
+	if err := json.Unmarshal(m.Value, &task); err != nil || task.DeliveryID != deliveryID ||
+		task.OrganizationID != organization {
+		return v1.ErrDeliveryGone //nolint:nilerr // the log has lost the task
+	}
+	round, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("generate round: %w", err)
+	}
+	task.Round = round.String()
+	return s.Deliver(ctx, &task)
 }
 
 // RotateWebhookSecret implements v1.Settings.

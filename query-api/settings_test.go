@@ -1,6 +1,7 @@
 package queryapi_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -12,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
+	"muster/schemas/readmodel"
 )
 
 const webhookPath = "/v1/webhook"
@@ -100,6 +103,13 @@ func TestWebhook_FailedChangeGivesRetryAfter(t *testing.T) {
 	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) { cfg.RequestTimeout = time.Nanosecond })
 	state := event.WebhookSettings{OrganizationID: f.organization.ID, URL: "https://hooks.example.org/"}
 	f.publish(event.TopicAccount, state.EventKey(), state) // else there is nothing to remove
+	polltest.Until(t, waitTimeout, func() bool { return f.get(webhookPath).json()["url"] == state.URL }, "the settings")
+	key, _, err := f.accounts.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{})
+	require.NoError(t, err)
+	for _, path := range []string{webhookPath + "/secret/rotate", webhookPath + "/test", "/v1/keys/" + key.ID + "/rotate"} {
+		got := waitForStatus(t, http.StatusServiceUnavailable, func() response { return f.post(path, `{}`) })
+		require.Equal(t, "2", got.header.Get("Retry-After"), path)
+	}
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		got := waitForStatus(t, http.StatusServiceUnavailable, func() response {
 			return f.do(method, webhookPath, `{"url":"https://hooks.example.org/"}`, nil)
@@ -107,7 +117,6 @@ func TestWebhook_FailedChangeGivesRetryAfter(t *testing.T) {
 		require.Equal(t, "2", got.header.Get("Retry-After"))
 		require.Contains(t, got.detail(), "settings cannot be changed at present")
 	}
-	require.Equal(t, state.URL, f.get(webhookPath).json()["url"])
 }
 
 // publish writes a message to a topic.
@@ -118,4 +127,218 @@ func (f *fixture) publish(topic, key string, state any) {
 	w := bus.NewWriter(f.bus)
 	require.NoError(f.t, bus.WriteAll(f.t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(key), Value: value}}))
 	require.NoError(f.t, w.Close())
+}
+
+func TestWebhookSecret_RotationKeepsTwoValid(t *testing.T) {
+	f := start(t, nil)
+	rotate := func(body string, header map[string]string) response {
+		return f.do(http.MethodPost, webhookPath+"/secret/rotate", body, header)
+	}
+	secretOf := func(settings map[string]any, i int) map[string]any {
+		return settings["secrets"].([]any)[i].(map[string]any)
+	}
+	first := rotate(`{}`, nil).json()
+	require.Len(t, first["secrets"], 1, "the first one")
+	require.NotEmpty(t, secretOf(first, 0)["secret"])
+
+	second := rotate(`{"overlap_sec":3600}`, idempotent("k"))
+	require.Equal(t, second.body, rotate(`{"overlap_sec":3600}`, idempotent("k")).body, "a repeated call")
+	require.Equal(t, http.StatusUnprocessableEntity, rotate(`{"overlap_sec":0}`, idempotent("k")).status)
+	both := second.json()
+	require.Len(t, both["secrets"], 2)
+	require.NotEqual(t, secretOf(first, 0)["secret"], secretOf(both, 0)["secret"])
+	require.Equal(t, secretOf(first, 0)["id"], secretOf(both, 1)["id"])
+	require.Nil(t, secretOf(both, 1)["secret"])
+	ends, err := time.Parse(time.RFC3339Nano, secretOf(both, 1)["expires_at"].(string))
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(time.Hour), ends, time.Minute)
+
+	got := rotate(`{}`, nil)
+	require.Equal(t, http.StatusConflict, got.status)
+	require.Contains(t, got.detail(), "two webhook secrets are valid")
+	last := rotate(`{"overlap_sec":0}`, nil).json()
+	require.Len(t, last["secrets"], 1)
+	for _, seconds := range []string{"-1", "604801"} {
+		require.Equal(t, http.StatusBadRequest, rotate(`{"overlap_sec":`+seconds+`}`, nil).status)
+	}
+}
+
+// attempted stores a delivery on the topic of tasks and its attempts.
+func (f *fixture) attempted(id, organization string, status event.WebhookStatus, created time.Time) {
+	f.t.Helper()
+	task := event.WebhookTask{
+		DeliveryID: id, OrganizationID: organization, URL: "https://hooks.example.org/muster", RequestID: exampleJob,
+		Body: []byte(`{"a":1}`), CreatedAt: created,
+	}
+	key, _, _, err := task.Message()
+	require.NoError(f.t, err)
+	f.publish(event.TopicWebhookTask, key, task)
+	var partition int
+	var offset int64
+	require.NoError(f.t, bus.Scan(f.t.Context(), f.bus, []string{event.TopicWebhookTask}, func(m kafka.Message) error {
+		partition, offset = m.Partition, m.Offset
+		return nil
+	}))
+	to, err := task.Endpoint()
+	require.NoError(f.t, err)
+	var rows readmodel.WebhookBatch
+	for n := range 2 {
+		a := event.WebhookAttempt{
+			DeliveryID: id, Attempt: n + 1, EndpointID: to.ID(), OrganizationID: organization, RequestID: task.RequestID,
+			Address: to.Address, At: created.Add(time.Duration(n) * time.Second), DurationMicros: 12_500, HTTPStatus: 503,
+			Status: event.WebhookPending, Error: "http_status", Response: "busy", NextAt: created.Add(time.Minute),
+			CreatedAt: created, TaskPartition: partition, TaskOffset: offset,
+		}
+		if n == 1 {
+			a.Status = status
+		}
+		if a.Status == event.WebhookDelivered {
+			a.HTTPStatus, a.Error, a.Response, a.NextAt = 204, "", "", time.Time{}
+		}
+		rows.Add(&a, readmodel.Position{Topic: event.TopicWebhook, Offset: int64(n)})
+	}
+	require.NoError(f.t, readmodel.InsertWebhooks(f.t.Context(), f.conn, id, &rows))
+}
+
+func TestWebhookDeliveries_ArePagedReadAndSentAgain(t *testing.T) {
+	f := start(t, nil)
+	const deliveries = webhookPath + "/deliveries"
+	now := time.Now().UTC().Truncate(time.Second)
+	f.attempted("other", "another-organization", event.WebhookDead, now)
+	for i, status := range []event.WebhookStatus{event.WebhookDelivered, event.WebhookDead, event.WebhookPending} {
+		f.attempted("d-"+string(status), f.organization.ID, status, now.Add(-time.Duration(i)*time.Hour))
+	}
+	ids := func(query string) (out []string) {
+		for range 10 {
+			page := f.get(deliveries + "?" + query).json()
+			for _, d := range page["deliveries"].([]any) {
+				out = append(out, d.(map[string]any)["delivery_id"].(string))
+			}
+			if page["next_cursor"] == nil {
+				return out
+			}
+			query = "limit=1&cursor=" + page["next_cursor"].(string)
+		}
+		t.Fatal("the pages do not end")
+		return nil
+	}
+	require.Equal(t, []string{"d-delivered", "d-dead", "d-pending"}, ids("limit=1"))
+	require.Equal(t, []string{"d-delivered", "d-dead", "d-pending"}, ids(""))
+	require.Equal(t, []string{"d-dead"}, ids("status=dead"))
+	for _, bad := range []string{"limit=0", "limit=101", "status=x", "cursor=x", "cursor=OTk5.", "cursor=" +
+		base64.RawURLEncoding.EncodeToString([]byte("99999999999999999.a"))} {
+		require.Equal(t, http.StatusBadRequest, f.get(deliveries+"?"+bad).status, bad)
+	}
+
+	got := f.get(deliveries + "/d-pending").json()
+	log := got["log"].([]any)
+	require.Len(t, log, 2)
+	require.Equal(t, map[string]any{
+		"attempt": 1., "at": log[0].(map[string]any)["at"], "duration_ms": 12.5, "http_status": 503.,
+		"error": "http_status", "response": "busy",
+	}, log[0])
+	require.Equal(t, "https://hooks.example.org:443/muster", got["address"])
+	require.Equal(t, 2., got["attempts"])
+
+	resend := func(id string) response { return f.post(deliveries+"/"+id+"/resend", "") }
+	require.Equal(t, map[string]any{"delivery_id": "d-dead"}, resend("d-dead").json())
+	var last event.WebhookTask
+	require.NoError(t, bus.Scan(t.Context(), f.bus, []string{event.TopicWebhookTask}, func(m kafka.Message) error {
+		last = event.WebhookTask{}
+		return json.Unmarshal(m.Value, &last)
+	}))
+	require.Equal(t, "d-dead", last.DeliveryID)
+	require.Equal(t, []byte(`{"a":1}`), last.Body)
+	require.NotEmpty(t, last.Round)
+	for _, id := range []string{"other", "absent", "a%20b"} {
+		require.Equal(t, http.StatusNotFound, f.get(deliveries+"/"+id).status, id)
+		require.Equal(t, http.StatusNotFound, resend(id).status, id)
+	}
+
+	var rows readmodel.WebhookBatch
+	rows.Add(&event.WebhookAttempt{DeliveryID: "gone", Attempt: 1, OrganizationID: f.organization.ID, At: now,
+		CreatedAt: now, Status: event.WebhookDead, TaskOffset: 1 << 40}, readmodel.Position{Topic: event.TopicWebhook})
+	require.NoError(t, readmodel.InsertWebhooks(t.Context(), f.conn, "gone", &rows))
+	gone := resend("gone")
+	require.Equal(t, http.StatusNotFound, gone.status)
+	require.Contains(t, gone.detail(), "no longer stored")
+}
+
+func TestWebhookTest_IsQueuedForTheEndpoint(t *testing.T) {
+	f := start(t, nil)
+	got := f.post(webhookPath+"/test", "")
+	require.Equal(t, http.StatusConflict, got.status)
+	require.Contains(t, got.detail(), "PUT /v1/webhook")
+	f.put(webhookPath, `{"url":"https://hooks.example.org/"}`).json()
+	id := f.do(http.MethodPost, webhookPath+"/test", "", idempotent("k")).json()["delivery_id"]
+	require.Equal(t, id, f.do(http.MethodPost, webhookPath+"/test", "", idempotent("k")).json()["delivery_id"])
+	var tasks []event.WebhookTask
+	require.NoError(t, bus.Scan(t.Context(), f.bus, []string{event.TopicWebhookTask}, func(m kafka.Message) error {
+		var task event.WebhookTask
+		tasks = append(tasks, task)
+		return json.Unmarshal(m.Value, &tasks[len(tasks)-1])
+	}))
+	require.Len(t, tasks, 1)
+	require.Equal(t, id, tasks[0].DeliveryID)
+	require.Equal(t, "https://hooks.example.org/", tasks[0].URL)
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(tasks[0].Body, &body))
+	require.Equal(t, "webhook.test", body["type"])
+}
+
+func TestRotateKey_KeepsTheOldKeyForTheOverlap(t *testing.T) {
+	f := start(t, nil)
+	expires := time.Now().Add(30 * 24 * time.Hour)
+	create := func(options queryapi.KeyOptions) (event.Key, event.APIKey) {
+		k, secret, err := f.accounts.CreateKey(t.Context(), f.organization.ID, options)
+		require.NoError(t, err)
+		waitForStatus(t, http.StatusForbidden, func() response { // the service has read the key
+			return f.do(http.MethodGet, "/v1/usage", "", map[string]string{"Authorization": "Bearer " + secret.Reveal()})
+		})
+		return k, secret
+	}
+	rotate := func(id, body string, header map[string]string) response {
+		return f.do(http.MethodPost, "/v1/keys/"+id+"/rotate", body, header)
+	}
+	k, secret := create(queryapi.KeyOptions{Name: "ci", Scopes: []string{event.ScopeEnrich}, ExpiresAt: expires})
+	first := rotate(k.ID, `{"overlap_sec":3600}`, idempotent("k"))
+	got := first.json()
+	require.Equal(t, first.body, rotate(k.ID, `{"overlap_sec":3600}`, idempotent("k")).body, "a lost response")
+	require.Equal(t, http.StatusUnprocessableEntity, rotate(k.ID, `{"overlap_sec":3601}`, idempotent("k")).status)
+	require.Equal(t, k.ID, got["replaced_key_id"])
+	require.Equal(t, []any{"enrich"}, got["scopes"])
+	require.Equal(t, "ci", got["name"])
+	at := func(name string) time.Time {
+		at, err := time.Parse(time.RFC3339Nano, got[name].(string))
+		require.NoError(t, err)
+		return at
+	}
+	require.WithinDuration(t, time.Now().Add(time.Hour), at("replaced_expires_at"), time.Minute)
+	require.WithinDuration(t, expires, at("expires_at"), time.Second, "a rotation does not prolong a key")
+	for _, key := range []string{secret.Reveal(), got["key"].(string)} {
+		require.Equal(t, http.StatusOK, f.do(http.MethodPost, enrichPath, `{"codehost":"absent"}`,
+			map[string]string{"Authorization": "Bearer " + key}).status)
+	}
+	again := rotate(k.ID, `{}`, nil)
+	require.Equal(t, http.StatusConflict, again.status, "a leaked key cannot be rotated again and again")
+	require.Contains(t, again.detail(), got["key_id"])
+
+	// Another key with the scope keeps its access, and no one loses it at once.
+	other, otherSecret := create(queryapi.KeyOptions{Scopes: []string{event.ScopeManage}})
+	require.Equal(t, http.StatusForbidden, rotate(other.ID, `{}`, nil).status)
+	require.Equal(t, http.StatusBadRequest, rotate(got["key_id"].(string), `{"overlap_sec":3599}`, nil).status)
+	require.Equal(t, http.StatusBadRequest, rotate(got["key_id"].(string), `{"overlap_sec":2592001}`, nil).status)
+	itself := map[string]string{"Authorization": "Bearer " + otherSecret.Reveal()}
+	require.Equal(t, http.StatusOK, rotate(other.ID, `{}`, itself).status)
+
+	revoked, _ := create(queryapi.KeyOptions{Scopes: []string{event.ScopeEnrich}})
+	_, err := f.accounts.RevokeKey(t.Context(), revoked.ID)
+	require.NoError(t, err)
+	waitForStatus(t, http.StatusNotFound, func() response { return rotate(revoked.ID, `{}`, nil) })
+	foreign, err := f.accounts.CreateOrganization(t.Context(), "Other", event.PlanDevelopment)
+	require.NoError(t, err)
+	theirs, _, err := f.accounts.CreateKey(t.Context(), foreign.ID, queryapi.KeyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, rotate(theirs.ID, `{}`, nil).status)
+	require.Equal(t, http.StatusNotFound, rotate("absent", `{}`, nil).status)
 }

@@ -36,6 +36,11 @@ type Receipt struct {
 	// table and tombstones on each topic.
 	Found map[string]int64 `json:"found,omitempty"`
 
+	// Notified is the number of organizations that had received records of the people and are notified by webhook;
+	// NotNotified that of those that have no endpoint for events.
+	Notified    int `json:"organizations_notified"`
+	NotNotified int `json:"organizations_without_endpoint"`
+
 	VerifiedAt time.Time `json:"verified_at"`
 	Tables     []Place   `json:"tables"`
 	Topics     []Place   `json:"topics"`

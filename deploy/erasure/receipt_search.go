@@ -216,6 +216,13 @@ func tableQueries(set *suppress.Set) []tableQuery {
 			return set.Stored([]byte(subjects))
 		}},
 		tableQuery{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
+		tableQuery{readmodel.DisclosuresTable, "toString(platform), identity, ''" + none,
+			func(platform, identity, _ string, _ []string) bool {
+				d := event.Disclosure{Platform: platform}
+				copy(d.Hash[:], identity)
+				_, hit := set.Disclosed(d)
+				return hit
+			}},
 	)
 }
 
@@ -237,6 +244,7 @@ func countFiles(ctx context.Context, conn driver.Conn, layout readmodel.Layout) 
 	wanted := map[string]bool{
 		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true,
 		readmodel.ContextTable: true, readmodel.BulkTable: true, readmodel.WebhookAttemptsTable: true,
+		readmodel.DisclosuresTable: true,
 	}
 	for _, t := range readmodel.Tables() {
 		wanted[t] = true

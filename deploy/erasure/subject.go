@@ -1,6 +1,7 @@
 package erasure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Source has the stores that are searched.
@@ -109,9 +111,9 @@ type Received struct {
 	Message    SourceMessage `json:"message"`
 }
 
-// FindSubject finds the data about the people with any of the identifiers. The ledger key is that of
-// event.UsageIdentityKey. Errors contain no identifiers.
-func FindSubject(ctx context.Context, src Source, ledgerKey []byte, identifiers []record.ErasureIdentifier,
+// FindSubject finds the data about the people with any of the identifiers. The key is that of the instance's suppression
+// set. Errors contain no identifiers.
+func FindSubject(ctx context.Context, src Source, key *suppress.Key, identifiers []record.ErasureIdentifier,
 	limits ReportLimits) (*SubjectReport, error) {
 	w, err := newWanted(identifiers)
 	if err != nil {
@@ -134,7 +136,7 @@ func FindSubject(ctx context.Context, src Source, ledgerKey []byte, identifiers 
 			"stored responses (24 hours, encrypted), the raw files that were ingested, and backups",
 		},
 	}
-	requests, err := r.readLedger(ctx, src.Conn, ledgerKey, p, limits)
+	requests, err := r.readLedger(ctx, src.Conn, key, p, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -311,54 +313,70 @@ func fragment(s string) any {
 }
 
 // readLedger finds the calls that returned the person, and returns the IDs of those that are listed.
-func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key []byte, p *person,
+func (r *SubjectReport) readLedger(ctx context.Context, conn driver.Conn, key *suppress.Key, p *person,
 	limits ReportLimits) ([]string, error) {
-	var identities []string
+	identityOf := make(map[event.Disclosure]string)
 	for _, t := range tablesOfPeople() {
 		for _, id := range p.ids(t.Platform) {
-			identities = append(identities, t.kind+" "+id)
-		}
-	}
-	hashes := event.ReturnedHashes(key, identities)
-	identityOf := make(map[string]string, len(hashes))
-	for i, h := range hashes {
-		identityOf[h] = identities[i]
-	}
-	ctx = withParameters(ctx, parameters{"ids": hashes})
-	const from = " FROM " + readmodel.UsageTable + " FINAL WHERE hasAny(returned, {ids:Array(String)})"
-	if err := ch.ReadRows(ctx, conn, "SELECT count()"+from,
-		func(rows driver.Rows) error { return rows.Scan(&r.Calls) }); err != nil {
-		return nil, fmt.Errorf("search the ledger: %w", err)
-	}
-	var requests []string
-	query := fmt.Sprintf(
-		"SELECT organization_id, toString(key_id), at, request_id, toString(endpoint), status, returned, arrayMap(g "+
-			"-> toString(g), groups), toString(topic), partition, offset"+
-			from+" ORDER BY at DESC, request_id LIMIT %d", limits.Rows)
-	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
-		var c Received
-		var returned []string
-		var topic string
-		var partition int32
-		var offset int64
-		if err := rows.Scan(&c.OrganizationID, &c.KeyID, &c.At, &c.RequestID, &c.Endpoint, &c.Status, &returned,
-			&c.Fields, &topic, &partition, &offset); err != nil {
-			return err
-		}
-		for _, h := range returned {
-			if i, ok := identityOf[h]; ok {
-				c.Identities = append(c.Identities, i)
+			if d, ok := key.Record(t.kind + " " + id); ok {
+				identityOf[d] = t.kind + " " + id
 			}
 		}
-		c.Message = messageOf(topic, partition, offset)
-		requests = append(requests, c.RequestID)
-		r.Received = append(r.Received, c)
+	}
+	people := slices.Collect(maps.Keys(identityOf))
+	identities := make(map[string][]string) // by request
+	var requests []string
+	err := readmodel.ReadDisclosures(ctx, conn, people, 0, func(d readmodel.DisclosedTo) error {
+		name, ok := identityOf[d.Disclosure]
+		if !ok {
+			return nil
+		}
+		if _, known := identities[d.RequestID]; !known && len(requests) < limits.Rows {
+			requests = append(requests, d.RequestID)
+		}
+		if !slices.Contains(identities[d.RequestID], name) { // rows that are not merged yet
+			identities[d.RequestID] = append(identities[d.RequestID], name)
+		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("search the ledger: %w", err)
+		return nil, fmt.Errorf("search the disclosures: %w", err)
 	}
+	r.Calls = uint64(len(identities))
+	for part := range slices.Chunk(requests, requestsPerQuery) {
+		if err := r.readCalls(ctx, conn, part, identities); err != nil {
+			return nil, fmt.Errorf("search the ledger: %w", err)
+		}
+	}
+	slices.SortFunc(r.Received, func(a, b Received) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.RequestID, b.RequestID))
+	})
 	return requests, nil
+}
+
+// requestsPerQuery is the maximum number of request IDs in one statement: parameters are part of the URL.
+const requestsPerQuery = 500
+
+// readCalls adds the ledger's entries of requests that returned identities of the person.
+func (r *SubjectReport) readCalls(
+	ctx context.Context, conn driver.Conn, requests []string, identities map[string][]string,
+) error {
+	query := "SELECT organization_id, toString(key_id), at, request_id, toString(endpoint), status, arrayMap(g " +
+		"-> toString(g), groups), toString(topic), partition, offset FROM " + readmodel.UsageTable +
+		" FINAL WHERE request_id IN {ids:Array(String)}"
+	return ch.ReadRows(withParameters(ctx, parameters{"ids": requests}), conn, query, func(rows driver.Rows) error {
+		var c Received
+		var topic string
+		var partition int32
+		var offset int64
+		if err := rows.Scan(&c.OrganizationID, &c.KeyID, &c.At, &c.RequestID, &c.Endpoint, &c.Status, &c.Fields, &topic,
+			&partition, &offset); err != nil {
+			return err
+		}
+		c.Identities, c.Message = slices.Sorted(slices.Values(identities[c.RequestID])), messageOf(topic, partition, offset)
+		r.Received = append(r.Received, c)
+		return nil
+	})
 }
 
 // locate reads the messages of the rows, up to limit of them.

@@ -70,19 +70,26 @@ func TestFindSubject_FindsRowsAndCallsByAnyIdentifier(t *testing.T) {
 		`{"user_id":43,"sha":"bbb","author_date":"2026-01-02","author_email":"carol@work.example"}`)
 	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
 
-	key := []byte(strings.Repeat("k", event.UsageIdentityKeySize))
+	key := suppress.NoKey()
+	disclosed := &readmodel.DisclosureBatch{}
 	ledger := &readmodel.UsageBatch{}
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for i, returned := range [][]string{{"codehost-person 42", "network-person p2"}, {"codehost-person 43"},
 		{"network-person 42"}} {
-		ledger.Add(&event.Usage{
+		u := &event.Usage{
 			RequestID: string(rune('a' + i)), OrganizationID: "org", KeyID: "key", At: at, Period: "2026-02",
 			Method: "POST", Endpoint: "/v1/person/enrich",
-			Status: 200, Outcome: event.OutcomeCharged, Returned: event.ReturnedHashes(key, returned),
-			Groups: []string{"codehost"},
-		}, readmodel.Position{Topic: event.TopicUsage, Offset: int64(i)})
+			Status: 200, Outcome: event.OutcomeCharged, Groups: []string{"codehost"},
+		}
+		ledger.Add(u, readmodel.Position{Topic: event.TopicUsage, Offset: int64(i)})
+		for _, name := range returned {
+			d, ok := key.Record(name)
+			require.True(t, ok)
+			disclosed.Add(u, d)
+		}
 	}
 	require.NoError(t, readmodel.InsertUsage(t.Context(), conn, "u", ledger))
+	require.NoError(t, readmodel.InsertDisclosures(t.Context(), conn, "u", disclosed))
 
 	src := erasure.Source{Conn: conn, Bus: kafkaConfig}
 	show := func(limits erasure.ReportLimits, typ, value string) *erasure.SubjectReport {

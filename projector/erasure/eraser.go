@@ -83,6 +83,8 @@ type Eraser struct {
 	answersToRebuild map[int64]bool             // accounts whose answers must be rebuilt
 	rebuiltAnswers   map[int64]bool             // accounts with rebuilt answers whose older rows may remain
 	answersScanned   bool                       // answers were compared with their rows since the start
+	logRead          bool                       // the log was read to its end
+	notifyLater      bool                       // receivers were found before that: the log may have their request
 }
 
 // pendingRewrite is a rewrite whose replaced parts are not removed yet.
@@ -166,7 +168,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 	tablesTicker := time.NewTicker(liveTablesPollInterval)
 	defer tablesTicker.Stop()
 	pause := e.cfg.Gather
-	logRead, isSwept := false, false
+	isSwept := false
 	for {
 		changes, changed := e.deps.Suppressed.Changes()
 		if changes != sweptChanges && !isDue {
@@ -178,13 +180,13 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 			return nil
 		case <-changed:
 		case r := <-requests:
-			if e.applyEvent(r) && logRead && !isDue {
+			if e.applyEvent(r) && e.logRead && !isDue {
 				isDue = true
 				timer.Reset(pause)
 			}
 		case <-logReady:
-			logReady, logRead = nil, true
-			if len(e.pending) > 0 {
+			logReady, e.logRead = nil, true
+			if len(e.pending) > 0 || e.notifyLater {
 				// The first sweep did not include them, and its pause may be long.
 				isDue = true
 				timer.Reset(e.cfg.Gather)
@@ -197,7 +199,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 		case <-timer.C:
 			isDue = false
 			e.sweepDuration = 0
-			err := e.work(ctx, logRead, changes != sweptChanges || !isSwept)
+			err := e.work(ctx, changes != sweptChanges || !isSwept || e.notifyLater)
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -261,9 +263,9 @@ func (e *Eraser) releaseWaiting(p *pendingErasure) {
 	})
 }
 
-// work sweeps if something changed or a request is pending, and rewrites when it is due. logRead reports whether the
-// log was read to its end; status events are published only then.
-func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
+// work sweeps if something changed or a request is pending, and rewrites when it is due. Status events are published only
+// once the log was read to its end.
+func (e *Eraser) work(ctx context.Context, changed bool) (err error) {
 	// Read each time: tables may be created or replaced while the eraser runs.
 	if e.layout, err = readmodel.FindLayout(ctx, e.deps.Conn); err != nil {
 		return err
@@ -288,6 +290,7 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 		e.answersScanned = true
 	}
 	if changed {
+		e.notifyLater = false
 		found, err := e.sweepUntilStable(ctx)
 		e.sweepDuration = e.deps.Now().Sub(begin) // Rewrites do not count.
 		if err != nil {
@@ -301,7 +304,7 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 				p.swept = begin
 			}
 		}
-		if !logRead {
+		if !e.logRead {
 			return nil
 		}
 		counts := found.counts()
@@ -315,7 +318,7 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 	if e.rewriting != nil {
 		return e.finishRewrite(ctx)
 	}
-	if logRead && e.dirtySince.IsZero() {
+	if e.logRead && e.dirtySince.IsZero() {
 		// Requests from before a restart that are logged as suppressed: their rows are already deleted, so no
 		// sweep finds them, but they still have to be rewritten.
 		for _, p := range pending {
@@ -324,7 +327,7 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 			}
 		}
 	}
-	if e.dirtySince.IsZero() || !logRead || !urgent && e.deps.Now().Sub(e.dirtySince) < e.rewriteDelay() {
+	if e.dirtySince.IsZero() || !e.logRead || !urgent && e.deps.Now().Sub(e.dirtySince) < e.rewriteDelay() {
 		return nil
 	}
 	begin = e.deps.Now()
@@ -370,6 +373,20 @@ func (e *Eraser) finishRewrite(ctx context.Context) error {
 	return e.publishStatus(ctx, event.ErasureDeleted, begin, nil)
 }
 
+// logMessage returns the message of an event of the log of requests.
+func logMessage(r event.Erasure) (m kafka.Message, err error) {
+	value, err := json.Marshal(r)
+	if err != nil {
+		return m, fmt.Errorf("encode erasure: %w", err)
+	}
+	return kafka.Message{
+		Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+			ID: r.RequestID + "/" + string(r.Action), Type: event.TypeErasureRequest, Source: "/muster/projector",
+			Time: r.At, ContentType: "application/json",
+		}),
+	}, nil
+}
+
 // publishStatus publishes the status of requests that were made, and whose entries were in force, before the
 // sweep or rewrite began.
 func (e *Eraser) publishStatus(
@@ -383,16 +400,11 @@ func (e *Eraser) publishStatus(
 			action == event.ErasureSuppressed && p.suppressed {
 			continue
 		}
-		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
+		m, err := logMessage(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
 		if err != nil {
-			return fmt.Errorf("encode erasure: %w", err)
+			return err
 		}
-		messages = append(messages, kafka.Message{
-			Topic: event.TopicErasureRequest, Key: []byte(id), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-				ID: id + "/" + string(action), Type: event.TypeErasureRequest, Source: "/muster/projector", Time: now,
-				ContentType: "application/json",
-			}),
-		})
+		messages = append(messages, m)
 		done = append(done, id)
 	}
 	if err := bus.WriteAll(ctx, e.writer, messages); err != nil {

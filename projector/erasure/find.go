@@ -71,7 +71,7 @@ func (e *Eraser) find(ctx context.Context) (*matches, error) {
 		f.publishDerived, // Suppresses ids early: reading the other tables takes longer.
 		f.scanIDs, f.scanMutualAccounts,
 		f.publishDerived,
-		f.scanLinks, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks, f.scanBulk,
+		f.scanLinks, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks, f.scanBulk, f.scanDisclosures,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
@@ -346,6 +346,16 @@ func (f *scan) scanBulk(ctx context.Context) error {
 		return fmt.Errorf("bulk answers: %w", err)
 	}
 	return nil
+}
+
+// scanDisclosures finds erased people whose records were returned.
+func (f *scan) scanDisclosures(ctx context.Context) error {
+	return readmodel.ReadDisclosedPeople(ctx, f.deps.Conn, func(d event.Disclosure) error {
+		if _, erased := f.deps.Suppressed.Disclosed(d); erased {
+			f.found.disclosed = append(f.found.disclosed, d)
+		}
+		return nil
+	})
 }
 
 // scanDiscoveredLinks finds discovered links from or to erased people.

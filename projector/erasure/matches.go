@@ -3,6 +3,7 @@ package erasure
 import (
 	"slices"
 
+	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/suppress"
 )
@@ -17,6 +18,7 @@ type matches struct {
 	commits     map[uint64]string                   // keys of commits in accounts of others, by value of commitHash
 	bulk        map[uint64]bool                     // answers of bulk jobs by value of readmodel.BulkHash
 	attempts    map[uint64]bool                     // webhook attempts by value of attemptHash
+	disclosed   []event.Disclosure                  // people whose receivers are to be notified
 }
 
 func newMatches() *matches {
@@ -40,7 +42,7 @@ func (f *matches) counts() map[string]int64 {
 	for name, n := range map[string]int{
 		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered),
 		"contexts": len(f.contexts), "bulk_answers": len(f.bulk), "commits": len(f.commits),
-		"webhook_attempts": len(f.attempts),
+		"webhook_attempts": len(f.attempts), "disclosed": len(f.disclosed),
 	} {
 		if n > 0 {
 			out[name] = int64(n)

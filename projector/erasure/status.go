@@ -65,6 +65,10 @@ func Requests(ctx context.Context, cfg bus.Config) ([]Status, error) {
 			if s != nil && s.SuppressedAt.IsZero() {
 				s.State, s.SuppressedAt, s.Found = Suppressed, e.At, e.Removed
 			}
+		case event.ErasureNotified:
+			if s != nil {
+				s.Notified, s.Unreachable = union(s.Notified, e.Notified), union(s.Unreachable, e.Unreachable)
+			}
 		case event.ErasureDeleted:
 			if s != nil && s.DeletedAt.IsZero() {
 				s.State, s.DeletedAt = Deleted, e.At
@@ -93,6 +97,13 @@ func Requests(ctx context.Context, cfg bus.Config) ([]Status, error) {
 	}
 	slices.SortStableFunc(out, func(a, b Status) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
 	return out, nil
+}
+
+// union returns the elements of both lists, sorted, each once.
+func union(a, b []string) []string {
+	out := append(slices.Clone(a), b...)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // ErrNoSuchRequest is returned for a request that does not exist.

@@ -210,7 +210,18 @@ func (e *Eraser) remove(ctx context.Context, f *matches) error {
 		replayed["codehost_commits"]...)); err != nil {
 		return err
 	}
-	return e.removeLookups(ctx, append([]string{"lookups"}, replayed["lookups"]...))
+	if err := e.removeLookups(ctx, append([]string{"lookups"}, replayed["lookups"]...)); err != nil {
+		return err
+	}
+	if e.notifyLater = !e.logRead && len(f.disclosed) > 0; e.notifyLater {
+		return nil
+	}
+	n := Notifier{
+		Kafka: e.cfg.Kafka, Conn: e.deps.Conn, Suppressed: e.deps.Suppressed, Writer: e.writer, Now: e.deps.Now,
+	}
+	rows, err := n.Notify(ctx, f.disclosed, e.logNotices)
+	e.count(readmodel.DisclosuresTable, rows)
+	return err
 }
 
 // removeEvents deletes the matched events and commits. Of webhook attempts it clears the response only.
@@ -330,16 +341,23 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 
 func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
 	return e.forEachList(hashes, func(list string) error {
-		statement := "DELETE FROM " + e.layout.Local(table) + e.layout.OnCluster() + " WHERE " + hash + " IN (" + list +
-			")"
-		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2,
-			"lightweight_deletes_sync": 2}))
-		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("delete rows of %s: %w", table, err)
+		if err := deleteRows(ctx, e.deps.Conn, e.layout, table, hash, list); err != nil {
+			return err
 		}
 		e.count(table, int64(strings.Count(list, ",")+1))
 		return nil
 	})
+}
+
+// deleteRows deletes the rows of a table with a hash in a list.
+func deleteRows(ctx context.Context, conn driver.Conn, layout readmodel.Layout, table, hash, list string) error {
+	statement := "DELETE FROM " + layout.Local(table) + layout.OnCluster() + " WHERE " + hash + " IN (" + list + ")"
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2,
+		"lightweight_deletes_sync": 2}))
+	if err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("delete rows of %s: %w", table, err)
+	}
+	return nil
 }
 
 // count adds to the number of rows removed from a table in this sweep. Shadow and retired tables count as the
@@ -357,21 +375,26 @@ func (e *Eraser) count(table string, rows int64) {
 // withdrawn.
 func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error {
 	for part := range slices.Chunk(hashes, hashesPerStatement) {
-		list := make([]byte, 0, 21*len(part))
-		for i, h := range part {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = strconv.AppendUint(list, h, 10)
-		}
 		if err := e.checkNotWithdrawn(); err != nil {
 			return err
 		}
-		if err := do(string(list)); err != nil {
+		if err := do(listOf(part)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// listOf returns hashes separated by commas.
+func listOf(hashes []uint64) string {
+	list := make([]byte, 0, 21*len(hashes))
+	for i, h := range hashes {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendUint(list, h, 10)
+	}
+	return string(list)
 }
 
 // read runs a query with the array parameter ids.

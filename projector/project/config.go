@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/suppress"
 )
@@ -62,13 +63,15 @@ type Config struct {
 
 // Deps are the dependencies of projections. Conn must pin the insert settings as platform/clickhouse.Open does.
 type Deps struct {
-	Conn       driver.Conn           // required
-	Suppressed *suppress.Set         // people who are not stored; nil: none
-	Platforms  *identity.Platforms   // default identity.Default()
-	Logger     *slog.Logger          // required
-	Registerer prometheus.Registerer // nil: no metrics
-	Tracer     trace.TracerProvider  // default: no traces
-	Now        func() time.Time      // default time.Now
+	Conn       driver.Conn         // required
+	Suppressed *suppress.Set       // people who are not stored; nil: none
+	Platforms  *identity.Platforms // default identity.Default()
+	// Disclosures opens the disclosures of the ledger; nil: they are not stored.
+	Disclosures *event.DisclosureCipher
+	Logger      *slog.Logger          // required
+	Registerer  prometheus.Registerer // nil: no metrics
+	Tracer      trace.TracerProvider  // default: no traces
+	Now         func() time.Time      // default time.Now
 }
 
 // WithDefaults validates a configuration and returns it with its defaults. It is idempotent.

@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"muster/platform/bus"
+	"muster/projector/erasure"
 	"muster/projector/internal/rejected"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
@@ -33,8 +35,8 @@ type Projection struct {
 
 // NewEvents returns the projections of the events of usage, webhooks, discovery and context calls. Events of erased
 // people are not stored; of webhook attempts, only the response is left out. They publish rejected messages to
-// rejects. They do not connect.
-func NewEvents(cfg Config, deps Deps, rejects *rejected.Publisher) ([]Projection, error) {
+// rejects, and notifications with writer. They do not connect.
+func NewEvents(cfg Config, deps Deps, writer *bus.Writer, rejects *rejected.Publisher) ([]Projection, error) {
 	cfg, deps, err := WithDefaults(cfg, deps)
 	if err != nil {
 		return nil, err
@@ -47,10 +49,10 @@ func NewEvents(cfg Config, deps Deps, rejects *rejected.Publisher) ([]Projection
 		handle             func(context.Context, bus.Batch) error
 	}{
 		{"usage", UsageGroup, event.TopicUsage, usageMaxBatchAge, projectEvents(deps, rejects, "usage",
-			func(rows *readmodel.UsageBatch, u *event.Usage, at readmodel.Position) error {
-				rows.Add(u, at)
+			func(rows *usageRows, u *event.Usage, at readmodel.Position) error {
+				rows.add(deps, u, at)
 				return nil
-			}, readmodel.InsertUsage)},
+			}, insertUsage(cfg, deps, writer))},
 		{"webhooks", WebhookGroup, event.TopicWebhook, webhookMaxBatchAge, projectEvents(deps, rejects, "webhook",
 			func(rows *readmodel.WebhookBatch, a *event.WebhookAttempt, at readmodel.Position) error {
 				if _, hit := set.FindInDocument(deps.Platforms, []byte(a.Response)); hit {
@@ -86,6 +88,47 @@ func NewEvents(cfg Config, deps Deps, rejects *rejected.Publisher) ([]Projection
 		out = append(out, Projection{e.name, consumer})
 	}
 	return out, nil
+}
+
+// usageRows are the rows of events of the ledger.
+type usageRows struct {
+	usage       readmodel.UsageBatch
+	disclosures readmodel.DisclosureBatch
+	people      []event.Disclosure
+}
+
+// add adds the rows of an event. What an event with an unreadable disclosure says otherwise counts nevertheless.
+func (r *usageRows) add(deps Deps, u *event.Usage, at readmodel.Position) {
+	r.usage.Add(u, at)
+	if deps.Disclosures == nil {
+		return
+	}
+	for _, sealed := range u.Returned {
+		d, err := deps.Disclosures.Open(sealed)
+		if err != nil {
+			deps.Logger.Warn("projector: unreadable disclosure skipped", slog.String("request_id", u.RequestID))
+			continue
+		}
+		r.disclosures.Add(u, d)
+		r.people = append(r.people, d)
+	}
+}
+
+// insertUsage returns a function that writes the rows. A call may return a person just before the person is erased, and
+// reach the ledger after the eraser has notified the receivers: those are notified here. The erasures are looked up after
+// the insert, so that either this or the eraser finds the row.
+func insertUsage(cfg Config, deps Deps, writer *bus.Writer) func(context.Context, driver.Conn, string, *usageRows) error {
+	n := erasure.Notifier{Kafka: cfg.Kafka, Conn: deps.Conn, Suppressed: deps.Suppressed, Writer: writer, Now: deps.Now}
+	return func(ctx context.Context, conn driver.Conn, token string, rows *usageRows) error {
+		if err := readmodel.InsertUsage(ctx, conn, token, &rows.usage); err != nil {
+			return err
+		}
+		if err := readmodel.InsertDisclosures(ctx, conn, token, &rows.disclosures); err != nil {
+			return err
+		}
+		_, err := n.Notify(ctx, rows.people, func(context.Context, []erasure.Notice) error { return nil })
+		return err
+	}
 }
 
 // validator is a pointer to an event that can validate itself.

@@ -159,6 +159,13 @@ const (
 	UsageEventOutcomeUnanswered       UsageEventOutcome = "unanswered"
 )
 
+// Defines values for WebhookStatus.
+const (
+	WebhookStatusDead      WebhookStatus = "dead"
+	WebhookStatusDelivered WebhookStatus = "delivered"
+	WebhookStatusPending   WebhookStatus = "pending"
+)
+
 // Defines values for WebsetName.
 const (
 	WebsetNameCodehost WebsetName = "codehost"
@@ -1404,6 +1411,38 @@ type Repo struct {
 	UpdatedAt PartialDate `json:"updated_at,omitempty"`
 }
 
+// RotateKeyRequest defines model for RotateKeyRequest.
+type RotateKeyRequest struct {
+	// OverlapSec How long the old key stays valid.
+	OverlapSec *int64 `json:"overlap_sec,omitempty"`
+}
+
+// RotateWebhookSecretRequest defines model for RotateWebhookSecretRequest.
+type RotateWebhookSecretRequest struct {
+	// OverlapSec How long the previous secret also signs.
+	OverlapSec *int64 `json:"overlap_sec,omitempty"`
+}
+
+// RotatedKey defines model for RotatedKey.
+type RotatedKey struct {
+	// ExpiresAt When the new key expires, like the old one was to.
+	ExpiresAt time.Time `json:"expires_at,omitempty"`
+
+	// Key The new key, in this response only.
+	Key string `json:"key"`
+
+	// KeyID Public part of the new key.
+	KeyID string `json:"key_id"`
+	Name  string `json:"name,omitempty"`
+
+	// ReplacedExpiresAt When the old key ends.
+	ReplacedExpiresAt time.Time `json:"replaced_expires_at"`
+
+	// ReplacedKeyID Public part of the old key.
+	ReplacedKeyID string   `json:"replaced_key_id"`
+	Scopes        []string `json:"scopes"`
+}
+
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
 	// EstimatedRows Maximum number of rows read by the listed statements.
@@ -1640,6 +1679,66 @@ type Webhook struct {
 	URL string `json:"url"`
 }
 
+// WebhookAttempt defines model for WebhookAttempt.
+type WebhookAttempt struct {
+	At         time.Time `json:"at"`
+	Attempt    int       `json:"attempt"`
+	DurationMs float64   `json:"duration_ms"`
+
+	// Error Class of the failure.
+	Error string `json:"error,omitempty"`
+
+	// HTTPStatus Status of the response.
+	HTTPStatus *int `json:"http_status,omitempty"`
+
+	// Response Beginning of a failed response, without addresses, numbers and tokens.
+	Response string `json:"response,omitempty"`
+}
+
+// WebhookDeliveries defines model for WebhookDeliveries.
+type WebhookDeliveries struct {
+	Deliveries []WebhookDelivery `json:"deliveries"`
+
+	// NextCursor For the next page; absent on the last one.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	// Address The endpoint without the query of its address.
+	Address string `json:"address"`
+
+	// Attempts Attempts since the delivery was last sent again.
+	Attempts  int       `json:"attempts"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// DeliveryID The `webhook-id`.
+	DeliveryID string `json:"delivery_id"`
+
+	// Error Class of the last failure.
+	Error string `json:"error,omitempty"`
+
+	// HTTPStatus Status of the last response.
+	HTTPStatus    *int      `json:"http_status,omitempty"`
+	LastAttemptAt time.Time `json:"last_attempt_at"`
+
+	// Log Every attempt, oldest first.
+	Log           []WebhookAttempt `json:"log,omitempty"`
+	NextAttemptAt time.Time        `json:"next_attempt_at,omitempty"`
+
+	// RequestID The call that caused the delivery.
+	RequestID string `json:"request_id,omitempty"`
+
+	// Status `pending` deliveries are tried again at `next_attempt_at`; `dead` ones are not.
+	Status WebhookStatus `json:"status"`
+}
+
+// WebhookQueued defines model for WebhookQueued.
+type WebhookQueued struct {
+	// DeliveryID The `webhook-id` of the delivery.
+	DeliveryID string `json:"delivery_id"`
+}
+
 // WebhookRequest defines model for WebhookRequest.
 type WebhookRequest struct {
 	// URL Address of the endpoint; https, and reachable from the internet.
@@ -1658,6 +1757,9 @@ type WebhookSecret struct {
 	Secret string `json:"secret,omitempty"`
 }
 
+// WebhookStatus `pending` deliveries are tried again at `next_attempt_at`; `dead` ones are not.
+type WebhookStatus string
+
 // WebsetName defines model for WebsetName.
 type WebsetName string
 
@@ -1671,6 +1773,18 @@ type SuggestValuesParams struct {
 
 	// Size Maximum number of values.
 	Size int `form:"size,omitempty" json:"size,omitempty"`
+}
+
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Status Only deliveries with this status.
+	Status WebhookStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit Maximum number of deliveries of a page.
+	Limit int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next_cursor` of the previous page.
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.

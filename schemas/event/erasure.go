@@ -21,6 +21,8 @@ const (
 	ErasureWithdrawn ErasureAction = "withdrawn"
 	// ErasureSuppressed means that the people are suppressed: readers do not return them.
 	ErasureSuppressed ErasureAction = "suppressed"
+	// ErasureNotified means that organizations that had received records of the people are notified.
+	ErasureNotified ErasureAction = "notified"
 	// ErasureDeleted means that their stored data is physically deleted, and that this was verified.
 	ErasureDeleted ErasureAction = "deleted"
 )
@@ -49,6 +51,9 @@ type Erasure struct {
 	Urgent bool `json:"urgent,omitzero"`
 	// Removed counts deletions by place.
 	Removed map[string]int64 `json:"removed,omitempty"`
+	// Notified are the IDs of organizations that are notified, Unreachable those that have no endpoint for events.
+	Notified    []string `json:"notified,omitempty"`
+	Unreachable []string `json:"unreachable,omitempty"`
 	// Released are the withdrawn work items of deletion lists.
 	Released []string `json:"released,omitempty"`
 }

@@ -47,8 +47,8 @@ type Usage struct {
 	Credits  int64 `json:"credits"`
 	// DurationMicros is the time to the response, in microseconds.
 	DurationMicros int64 `json:"duration_us"`
-	// Returned are keyed hashes of the returned identities, Groups the groups of fields: an audit trail of
-	// disclosures without identities.
+	// Returned are the people whose records were returned, sealed by a [DisclosureCipher]; Groups the groups of fields: an
+	// audit trail of disclosures without identities.
 	Returned []string `json:"returned,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
 }
@@ -73,10 +73,11 @@ func (u *Usage) Validate() error {
 	return nil
 }
 
-// Void converts the event to that of a call whose response was not sent.
+// Void converts the event to that of a call whose response was not sent, or not certainly: the people in it may have
+// been disclosed.
 func (u *Usage) Void() {
 	u.Outcome, u.Credits = OutcomeUnanswered, 0
-	u.Returned, u.Groups = nil, nil
+	u.Groups = nil
 }
 
 // Refused reports whether the call was rejected.

@@ -1,8 +1,7 @@
 package event_test
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"bytes"
 	"encoding/base64"
 	"math"
 	"strings"
@@ -71,23 +70,25 @@ func BenchmarkUsageJSON(b *testing.B) {
 	})
 }
 
-// Hashes are plain HMACs, independent of earlier calls.
-func TestReturnedHashes_EqualHMAC(t *testing.T) {
-	key := []byte("0123456789abcdef0123456789abcdef")
-	many := event.NewIdentityHasher(key)
-	for _, identities := range [][]string{nil, {"codehost-person 7"}, {"codehost-person 8", "network-person ü", ""},
-		{strings.Repeat("x", 1000)}} {
-		var want []string
-		for _, identity := range identities {
-			mac := hmac.New(sha256.New, key)
-			mac.Write([]byte(identity))
-			want = append(want, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16]))
-		}
-		for range 2 {
-			require.Equal(t, want, many.Hashes(identities))
-		}
-		require.Equal(t, want, event.ReturnedHashes(key, identities))
+func TestDisclosureCipher_OpensWhatItSealed(t *testing.T) {
+	c, err := event.NewDisclosureCipher(bytes.Repeat([]byte("k"), event.DisclosureKeySize))
+	require.NoError(t, err)
+	other, err := event.NewDisclosureCipher(bytes.Repeat([]byte("o"), event.DisclosureKeySize))
+	require.NoError(t, err)
+	d := event.Disclosure{Platform: "network", Hash: [16]byte{1, 2, 3}}
+	sealed := c.Seal(d)
+	require.Equal(t, sealed, c.Seal(d), "repeated events are equal")
+	require.NotContains(t, sealed, base64.RawURLEncoding.EncodeToString(d.Hash[:]))
+	require.NotEqual(t, sealed, other.Seal(d))
+	opened, err := c.Open(sealed)
+	require.NoError(t, err)
+	require.Equal(t, d, opened)
+	for _, bad := range []string{"", "network", "network:", "network:AAAA", "network:" + strings.Repeat("!", 22), sealed + "A"} {
+		_, err := c.Open(bad)
+		require.Error(t, err, bad)
 	}
+	_, err = event.NewDisclosureCipher([]byte("short"))
+	require.Error(t, err)
 }
 
 // Compares with package time.

@@ -33,7 +33,6 @@ type usageRow struct {
 	Requests       int64     `ch:"requests"`
 	Credits        int64     `ch:"credits"`
 	DurationMicros int64     `ch:"duration_us"`
-	Returned       []string  `ch:"returned"`
 	Groups         []string  `ch:"groups"`
 	Ver            uint8     `ch:"ver"`
 	Position
@@ -49,7 +48,7 @@ func (b *UsageBatch) Add(u *event.Usage, at Position) {
 		OrganizationID: u.OrganizationID, Period: u.Period, RequestID: u.RequestID, KeyID: u.KeyID, At: u.At.UTC(),
 		Method: u.Method, Endpoint: u.Endpoint, Status: uint16(max(0, min(u.Status, 999))), Outcome: string(u.Outcome),
 		Plan: u.Plan, Requests: u.Requests, Credits: u.Credits, DurationMicros: u.DurationMicros,
-		Returned: u.Returned, Groups: u.Groups, Ver: ver, Position: at,
+		Groups: u.Groups, Ver: ver, Position: at,
 	})
 }
 

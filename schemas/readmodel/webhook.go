@@ -68,8 +68,16 @@ func InsertWebhooks(ctx context.Context, conn driver.Conn, token string, b *Webh
 type WebhookFilter struct {
 	Organization, Endpoint, Delivery string
 	Status                           event.WebhookStatus
+	// Before, if set, selects deliveries that come after it in WebhookPage.
+	Before *WebhookPosition
 	// Limit is the maximum number of results.
 	Limit int
+}
+
+// WebhookPosition is the place of a delivery in WebhookPage.
+type WebhookPosition struct {
+	CreatedAt time.Time
+	Delivery  string
 }
 
 const webhookWhere = " FROM " + WebhookAttemptsTable +
@@ -82,6 +90,20 @@ func WebhookDeliveries(ctx context.Context, conn driver.Conn, f WebhookFilter) (
 	return webhookAttempts(ctx, conn, f, "SELECT * FROM (SELECT *"+webhookWhere+
 		" ORDER BY at DESC, attempt DESC LIMIT 1 BY organization_id, delivery_id)"+
 		" WHERE {status:String} = '' OR status = {status:String} ORDER BY at DESC LIMIT {limit:UInt32}")
+}
+
+// WebhookPage returns the last attempt of each matching delivery, by the time when the delivery was requested or last sent
+// again, newest first.
+func WebhookPage(ctx context.Context, conn driver.Conn, f WebhookFilter) ([]event.WebhookAttempt, error) {
+	before := ""
+	if f.Before != nil {
+		before = fmt.Sprintf(" AND (created_at, delivery_id) < (fromUnixTimestamp64Micro(toInt64(%d)), {before:String})",
+			f.Before.CreatedAt.UnixMicro())
+	}
+	return webhookAttempts(ctx, conn, f, "SELECT * FROM (SELECT *"+webhookWhere+
+		" ORDER BY at DESC, attempt DESC LIMIT 1 BY organization_id, delivery_id)"+
+		" WHERE ({status:String} = '' OR status = {status:String})"+before+
+		" ORDER BY created_at DESC, delivery_id DESC LIMIT {limit:UInt32}")
 }
 
 // WebhookAttempts returns the matching attempts, oldest first.
@@ -115,8 +137,12 @@ func webhookAttempts(
 
 // webhookContext sets the parameters of a filter.
 func webhookContext(ctx context.Context, f WebhookFilter) context.Context {
+	before := ""
+	if f.Before != nil {
+		before = f.Before.Delivery
+	}
 	return clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
-		"organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "status": string(f.Status),
+		"before": before, "organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "status": string(f.Status),
 		"limit": fmt.Sprint(max(f.Limit, 1)),
 	}))
 }

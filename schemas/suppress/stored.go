@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -19,6 +20,32 @@ type Stored struct {
 	Identifiers, Accounts []string
 	// Body is the response as JSON; its e-mail addresses are those of [Set.Addresses].
 	Body []byte
+}
+
+// Record returns the platform of a person's record, "<kind> <identity>", and the hash by which it is suppressed by its
+// id. It returns false for other kinds.
+func (k *Key) Record(name string) (event.Disclosure, bool) {
+	kind, id, _ := strings.Cut(name, " ")
+	platform := platformOf(record.Kind(kind))
+	t, ok := typesOf(platform)
+	if id = strings.TrimSpace(id); !ok || id == "" {
+		return event.Disclosure{}, false
+	}
+	return event.Disclosure{Platform: platform, Hash: k.Of(t.id, id)}, true
+}
+
+// Disclosed reports whether a record that was returned is suppressed by its id, and the version of the request.
+func (s *Set) Disclosed(d event.Disclosure) (record.Version, bool) {
+	if !s.active() {
+		return 0, false
+	}
+	t, ok := typesOf(d.Platform)
+	if !ok || !s.matches(d.Hash, t.webset) {
+		return 0, false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return record.Version(s.entries.get(d.Hash) >> versionBits), true //nolint:gosec // a version has less than 63 bits
 }
 
 // StoredHashes returns the hashes of the people in a stored response, concatenated, for [Set.Stored]. A nil set
@@ -40,9 +67,8 @@ func (s *Set) StoredHashes(r Stored) []byte {
 		}
 	}
 	for _, name := range r.Identities {
-		kind, id, _ := strings.Cut(name, " ")
-		if t, ok := typesOf(platformOf(record.Kind(kind))); ok {
-			add(t.id, strings.TrimSpace(id))
+		if d, ok := s.key.Record(name); ok {
+			hashes = append(hashes, d.Hash)
 		}
 	}
 	for _, name := range r.Identifiers {

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/schemas/event"
 	"muster/schemas/suppress"
 )
 
@@ -56,4 +57,42 @@ func TestStored_FindsWhatChecksOfTheContentFind(t *testing.T) {
 	var none *suppress.Set
 	require.Empty(t, none.StoredHashes(stored))
 	require.False(t, none.Stored([]byte("0123456789abcdef")))
+}
+
+func TestSet_DisclosedHonorsScopeAndWithdrawal(t *testing.T) {
+	set := suppress.NewSet(suppress.NoKey())
+	disclosed := func(name string) event.Disclosure {
+		d, ok := set.Key().Record(name)
+		require.True(t, ok, name)
+		return d
+	}
+	person, account := disclosed("network-person p1"), disclosed("codehost-person 7")
+	require.Equal(t, "network", person.Platform)
+	_, hit := set.Disclosed(person)
+	require.False(t, hit, "nothing is suppressed")
+	apply := func(t *testing.T, typ suppress.Type, value string, scope suppress.Scope, at string, withdrawn bool) {
+		entry, err := json.Marshal(suppress.Entry{
+			Type: typ, Scope: scope, RequestedAt: at, Key: set.Key().ID(), Unsuppressed: withdrawn,
+		})
+		require.NoError(t, err)
+		require.NoError(t, set.Apply([]byte(set.Key().Of(typ, value).String()), entry))
+	}
+	apply(t, suppress.ProfileID, "p1", suppress.Codehost, "2026-01-01T00:00:00Z", false)
+	apply(t, suppress.UserID, "7", suppress.Codehost, "2026-01-02T00:00:00Z", false)
+	_, hit = set.Disclosed(person)
+	require.False(t, hit, "the record of the network is still returned")
+	at, hit := set.Disclosed(account)
+	require.True(t, hit)
+	require.Equal(t, "2026-01-02T00:00:00Z", at.String())
+	apply(t, suppress.UserID, "7", suppress.Codehost, "2026-01-03T00:00:00Z", true)
+	_, hit = set.Disclosed(account)
+	require.False(t, hit, "withdrawn")
+	_, hit = set.Disclosed(event.Disclosure{Platform: "company", Hash: account.Hash})
+	require.False(t, hit)
+	for _, name := range []string{"", "network-person", "network-person ", "network-company c1"} {
+		_, ok := set.Key().Record(name)
+		require.False(t, ok, name)
+	}
+	_, hit = (*suppress.Set)(nil).Disclosed(person)
+	require.False(t, hit)
 }

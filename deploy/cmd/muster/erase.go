@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os/user"
@@ -153,6 +154,7 @@ not suppressed; 2 not accepted.`,
 					fmt.Fprintf(cmd.OutOrStdout(),
 						"The person is no longer shown by any endpoint. `muster erase status %s` reports when the "+
 							"stored data is deleted.\n", done[0].RequestID)
+					return c.printNotified(ctx, cmd.OutOrStdout(), done)
 				}
 				return notShown
 			})
@@ -215,6 +217,32 @@ func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Eras
 	}
 	return partlyError{fmt.Errorf("request accepted, but not in force after %v (is a projector running?): "+
 		"`muster erase status %s` shows \"suppressed\" once the person is no longer shown", timeout, ids[0])}
+}
+
+// printNotified prints how many organizations are notified of the erasures.
+func (c *command) printNotified(ctx context.Context, out io.Writer, requests []event.Erasure) error {
+	all, err := c.erasures(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		s, err := erasing.Find(all, r.RequestID)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s\n", notified(s))
+	}
+	return nil
+}
+
+// notified says which organizations received records of the people of a request.
+func notified(s erasing.Status) string {
+	text := fmt.Sprintf("%d organizations that received the person's records are notified", len(s.Notified))
+	if len(s.Unreachable) > 0 {
+		text += fmt.Sprintf("; %d have no endpoint for events (PUT /v1/webhook): %s", len(s.Unreachable),
+			strings.Join(s.Unreachable, ", "))
+	}
+	return text + "."
 }
 
 func printErased(cmd *cobra.Command, done []event.Erasure, named int) error {
@@ -328,6 +356,9 @@ deleted (the data is physically deleted), withdrawn. A prefix of the request ID 
 				if !line.at.IsZero() {
 					fmt.Fprintf(out, "%-12s %s\n", line.name, line.at.Format(time.RFC3339))
 				}
+			}
+			if !s.SuppressedAt.IsZero() {
+				fmt.Fprintf(out, "receivers    %s\n", notified(s))
 			}
 			return nil
 		},

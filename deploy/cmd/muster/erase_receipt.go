@@ -48,7 +48,7 @@ func (c *command) eraseReceipt() *cobra.Command {
 		Long: `Searches every table and topic for the people of a request, and writes a receipt as JSON: for each
 table and topic of records, the number of rows or messages compared and remaining, and the time; for each topic of
 tasks, events, deliveries and dead letters, which expire by age, the same and when the remainder expires; the table
-parts on disk; the removed data; the suppression hashes that are retained; and what was not searched. It contains no
+parts on disk; the removed data; the number of organizations that are notified; the suppression hashes that are retained; and what was not searched. It contains no
 personal data. It is signed with Ed25519, by a key derived from the root secret; the public key is in the receipt.
 
 Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data remains or the deletion is not finished;
@@ -75,7 +75,8 @@ Exit status: 0 deleted, nothing remains; 1 the receipt is written, but data rema
 			r := erasure.Receipt{
 				RequestID: s.RequestID, RequestedAt: s.RequestedAt, ReceivedAt: s.At, Scope: s.Scope,
 				State:        string(s.State),
-				SuppressedAt: s.SuppressedAt, DeletedAt: s.DeletedAt, Found: s.Found,
+				SuppressedAt: s.SuppressedAt, DeletedAt: s.DeletedAt, Found: s.Found, Notified: len(s.Notified),
+				NotNotified: len(s.Unreachable),
 			}
 			err = c.withReceiptSource(
 				cmd.Context(),

@@ -277,8 +277,13 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 	}
 	closeAll := func() error { return errors.Join(cluster.Close(), conn.Close()) }
 	cfg := projector.Config{Config: project.Config{Kafka: s.kafka}, Search: cluster.Index()}
+	disclosures, err := erasure.DisclosureCipher(s.secret)
+	if err != nil {
+		return runnable{}, errors.Join(err, closeAll())
+	}
 	p, err := projector.New(cfg, project.Deps{
 		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing, Suppressed: s.erased.Set(),
+		Disclosures: disclosures,
 	})
 	if err != nil {
 		return runnable{}, errors.Join(err, closeAll())

@@ -13,7 +13,6 @@ import (
 
 	"muster/deploy/erasure"
 	"muster/platform/console"
-	"muster/schemas/event"
 	"muster/schemas/suppress"
 )
 
@@ -38,8 +37,8 @@ the account of the other webset if both accounts link to each other, and lists
 
   - each row: table, identity, version, the message it comes from (topic/partition@offset), and the source of that
     record (file:line, run of ingest, time) while the log retains the message;
-  - each API call that returned the person: organization, time, endpoint, groups of fields, from the ledger, which has
-    keyed hashes instead of identities;
+  - each API call that returned the person: organization, time, endpoint, groups of fields, of the last
+    400 days, found by keyed hashes;
   - what was not searched.
 
 Types: ` + suppress.TypeNames() + `; for VALUE see "muster erase". Email addresses and telephone numbers are searched in
@@ -57,18 +56,11 @@ Exit status: 0; 1 no data found; 2 the search failed.`,
 			if opts.Rows < 1 || opts.Rows > maxListed || opts.Messages < 0 || opts.Messages > maxListed {
 				return fmt.Errorf("invalid limit: want --rows 1 to %d, --messages 0 to %d", maxListed, maxListed)
 			}
-			secret, err := c.rootSecret()
-			if err != nil {
-				return err
-			}
-			key, err := secret.Key(event.UsageIdentityKey, event.UsageIdentityKeySize)
-			if err != nil {
-				return err
-			}
-			// With another root secret no ledger entry would match; withOurs detects that.
+			// With another root secret no disclosure would match; withOurs detects that.
 			return c.withOurs(cmd.Context(), "subject", func(ctx context.Context, s session) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) error {
-					r, err := erasure.FindSubject(ctx, erasure.Source{Conn: conn, Bus: s.kafka}, key, identifiers, opts)
+					r, err := erasure.FindSubject(ctx, erasure.Source{Conn: conn, Bus: s.kafka}, s.set.Key(),
+						identifiers, opts)
 					if err != nil {
 						return err
 					}

@@ -236,8 +236,13 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	idle = append(idle, api)
 	projectorConfig := projector.Config{Config: project.Config{Kafka: kafka}, Search: cluster.Index()}
+	disclosures, err := erasure.DisclosureCipher(secret)
+	if err != nil {
+		return err
+	}
 	projection, err := projector.New(projectorConfig, project.Deps{
 		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing, Suppressed: erased.Set(),
+		Disclosures: disclosures,
 	})
 	if err != nil {
 		return err

@@ -434,6 +434,135 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhook/secret/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the webhook secret
+         * @description Creates a webhook secret, which only this response shows. The previous one also signs for `overlap_sec`, so that
+         *     receivers can switch; with 0 all previous ones end. Two secrets can be valid at a time: 409 for a third one. Needs the
+         *     scope `manage`. Free.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event
+         * @description Delivers a signed event of the type `webhook.test` to the endpoint for events. `GET /v1/webhook/deliveries/{delivery_id}`
+         *     has the result, a few seconds later. 409 if no endpoint is set. Needs the scope `manage`. Free.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deliveries
+         * @description Returns the deliveries of the organization that were attempted in the last 90 days, newest first: results of calls, and
+         *     events. Attempts appear a few seconds after they were made. Needs the scope `manage`. Free.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook/deliveries/{delivery_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a delivery with its attempts
+         * @description Returns a delivery of the organization with each attempt, oldest first. Needs the scope `manage`. Free.
+         */
+        get: operations["getWebhookDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook/deliveries/{delivery_id}/resend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a delivery again
+         * @description Sends a delivery of the last seven days again, with the same `webhook-id` and body; its schedule of retries restarts.
+         *     Needs the scope `manage`. Free.
+         */
+        post: operations["resendWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{key_id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate an API key
+         * @description Creates a key with the name, scopes and expiry of the old one. Only this response shows it. The old key is valid for
+         *     `overlap_sec` more, at least an hour, so that its users can switch, and that the holder of a leaked key cannot shut
+         *     others out at once. A key with the scope `manage` rotates itself and the keys of its organization that lack this scope;
+         *     of a key with `manage`, only its holder or the operator can take the access. A key is rotated once: 409 for another
+         *     time. Revoking a key at once is up to the operator. Free.
+         */
+        post: operations["rotateKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -575,6 +704,92 @@ export interface components {
             expires_at?: string;
             /** @description The secret, `whsec_...`, in the response that created it. */
             secret?: string;
+        };
+        RotateWebhookSecretRequest: {
+            /**
+             * Format: int64
+             * @description How long the previous secret also signs.
+             * @default 86400
+             */
+            overlap_sec?: number;
+        };
+        WebhookQueued: {
+            /** @description The `webhook-id` of the delivery. */
+            delivery_id: string;
+        };
+        /**
+         * @description `pending` deliveries are tried again at `next_attempt_at`; `dead` ones are not.
+         * @enum {string}
+         */
+        WebhookStatus: "pending" | "delivered" | "dead";
+        WebhookDeliveries: {
+            deliveries: components["schemas"]["WebhookDelivery"][];
+            /** @description For the next page; absent on the last one. */
+            next_cursor?: string;
+        };
+        WebhookDelivery: {
+            /** @description The `webhook-id`. */
+            delivery_id: string;
+            /** @description The call that caused the delivery. */
+            request_id?: string;
+            /** @description The endpoint without the query of its address. */
+            address: string;
+            status: components["schemas"]["WebhookStatus"];
+            /** @description Attempts since the delivery was last sent again. */
+            attempts: number;
+            /** @description Status of the last response. */
+            http_status?: number;
+            /** @description Class of the last failure. */
+            error?: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            last_attempt_at: string;
+            /** Format: date-time */
+            next_attempt_at?: string;
+            /** @description Every attempt, oldest first. */
+            log?: components["schemas"]["WebhookAttempt"][];
+        };
+        WebhookAttempt: {
+            attempt: number;
+            /** Format: date-time */
+            at: string;
+            /** Format: double */
+            duration_ms: number;
+            /** @description Status of the response. */
+            http_status?: number;
+            /** @description Class of the failure. */
+            error?: string;
+            /** @description Beginning of a failed response, without addresses, numbers and tokens. */
+            response?: string;
+        };
+        RotateKeyRequest: {
+            /**
+             * Format: int64
+             * @description How long the old key stays valid.
+             * @default 86400
+             */
+            overlap_sec?: number;
+        };
+        RotatedKey: {
+            /** @description Public part of the new key. */
+            key_id: string;
+            /** @description The new key, in this response only. */
+            key: string;
+            name?: string;
+            scopes: string[];
+            /**
+             * Format: date-time
+             * @description When the new key expires, like the old one was to.
+             */
+            expires_at?: string;
+            /** @description Public part of the old key. */
+            replaced_key_id: string;
+            /**
+             * Format: date-time
+             * @description When the old key ends.
+             */
+            replaced_expires_at: string;
         };
         /** @description A JSON-RPC 2.0 request, or a notification, which has no `id`. */
         JSONRPCRequest: {
@@ -1945,6 +2160,46 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The organization has no such delivery, or it is too old. */
+        UnknownDelivery: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "detail": "this organization has no delivery \"x\" of the last 90 days: GET /v1/webhook/deliveries lists them"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The organization has no such valid key. */
+        UnknownKey: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "detail": "this organization has no valid key \"x\": give the 8 characters after mk_live_"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The upload is over 64 MiB. */
         UploadTooLarge: {
             headers: {
@@ -1975,7 +2230,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A call with the same `Idempotency-Key` is still running. */
+        /** @description A call with the same `Idempotency-Key` is still running, or the settings do not allow the change. */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -3447,6 +3702,372 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateWebhookSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description The new settings. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "url": "https://hooks.example.org/muster",
+                     *       "updated_at": "2026-11-29T10:00:00Z",
+                     *       "secrets": [
+                     *         {
+                     *           "id": "whs_7c2m4x5nqpzr",
+                     *           "created_at": "2026-11-30T10:00:00Z",
+                     *           "secret": "whsec_J3kAfSDq+mgYl2l8FQkbJ1pIrzNjGVqqHEj8RbCVBZM="
+                     *         },
+                     *         {
+                     *           "id": "whs_2q5v7h3kxw4a",
+                     *           "created_at": "2026-11-29T10:00:00Z",
+                     *           "expires_at": "2026-12-01T10:00:00Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The event is queued. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "delivery_id": "test-01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookQueued"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description Only deliveries with this status. */
+                status?: components["schemas"]["WebhookStatus"];
+                /** @description Maximum number of deliveries of a page. */
+                limit?: number;
+                /** @description `next_cursor` of the previous page. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deliveries": [
+                     *         {
+                     *           "delivery_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10",
+                     *           "request_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10",
+                     *           "address": "https://hooks.example.org:443/muster",
+                     *           "status": "pending",
+                     *           "attempts": 1,
+                     *           "http_status": 503,
+                     *           "error": "http_status",
+                     *           "created_at": "2026-11-29T10:00:00Z",
+                     *           "last_attempt_at": "2026-11-29T10:00:01Z",
+                     *           "next_attempt_at": "2026-11-29T10:00:06Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveries"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `delivery_id` of the list, the `webhook-id` of the delivery.
+                 * @example 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10
+                 */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "delivery_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10",
+                     *       "request_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10",
+                     *       "address": "https://hooks.example.org:443/muster",
+                     *       "status": "pending",
+                     *       "attempts": 1,
+                     *       "http_status": 503,
+                     *       "error": "http_status",
+                     *       "created_at": "2026-11-29T10:00:00Z",
+                     *       "last_attempt_at": "2026-11-29T10:00:01Z",
+                     *       "next_attempt_at": "2026-11-29T10:00:06Z",
+                     *       "log": [
+                     *         {
+                     *           "attempt": 1,
+                     *           "at": "2026-11-29T10:00:01Z",
+                     *           "duration_ms": 12.5,
+                     *           "http_status": 503,
+                     *           "error": "http_status",
+                     *           "response": "busy"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownDelivery"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resendWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `delivery_id` of the list, the `webhook-id` of the delivery.
+                 * @example 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10
+                 */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery is queued. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "delivery_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookQueued"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownDelivery"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotateKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The public part of the key, the 8 characters after `mk_live_`.
+                 * @example 3fK9x0Qz
+                 */
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateKeyRequest"];
+            };
+        };
+        responses: {
+            /** @description The new key. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "key_id": "7Lm2p4Rs",
+                     *       "key": "mk_live_7Lm2p4Rs_exampleexampleexampleexample111143DMUi",
+                     *       "name": "ci",
+                     *       "scopes": [
+                     *         "enrich"
+                     *       ],
+                     *       "replaced_key_id": "3fK9x0Qz",
+                     *       "replaced_expires_at": "2026-11-30T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RotatedKey"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UnknownKey"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];

@@ -43,6 +43,7 @@ type Call struct {
 	began   time.Time
 	limits  event.Limits
 	key     string // Idempotency-Key; empty: none
+	path    string // request path, if key is set
 	body    []byte // request body, if key is set
 	// outcome is set for a call that is in the ledger without a reservation: rejected or replayed.
 	outcome event.Outcome
@@ -157,8 +158,8 @@ type Quota struct {
 type Used struct {
 	// Units is the number of results, records or matches; at most the reserved number.
 	Units int64
-	// Identities are the returned records, as "<kind> <identity>"; the ledger stores keyed hashes
-	// of them. Groups are the groups of fields.
+	// Identities are the returned records, as "<kind> <identity>"; the ledger stores encrypted hashes of those of
+	// people. Groups are the groups of fields.
 	Identities []string
 	Groups     []string
 	// Accounts are other accounts named in the response, as "<platform> <comparison form of the
@@ -391,7 +392,7 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 		u.Outcome = event.OutcomeCharged
 	}
 	u.Requests, u.Credits, u.Groups = r.claim.Requests, charged, used.Groups
-	u.Returned = c.meter.hashes.Hashes(used.Identities)
+	u.Returned = c.meter.returned(used.Identities)
 	entry, err := c.meter.ledger.Prepare(&u)
 	if err != nil {
 		return Quota{}, unavailable(err)
@@ -510,7 +511,9 @@ func (c *Call) End(ctx context.Context, status int, sent Sent) error {
 func (c *Call) end(ctx context.Context, r *Reservation, status int, sent Sent) error {
 	if c.outcome != "" {
 		u := c.event(status, c.outcome)
-		u.Requests = c.counted
+		c.mu.Lock()
+		u.Requests, u.Returned = c.counted, c.meter.returned(c.identities) // those of a replayed response
+		c.mu.Unlock()
 		err := c.meter.ledger.Record(&u)
 		if errors.Is(err, ledger.ErrFull) && u.Refused() && u.Requests == 0 {
 			return nil // not counted, and their number is unbounded

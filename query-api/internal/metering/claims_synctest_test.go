@@ -16,7 +16,7 @@ func TestCall_RenewsItsClaim(t *testing.T) {
 		b := openBooks(t, &replies{})
 		once := func(id string) (*metering.Call, error) {
 			call := b.begin(id, false)
-			call.Idempotent("key", []byte("{}"))
+			call.Idempotent("key", "/x", []byte("{}"))
 			return call, call.Once(t.Context())
 		}
 		first, err := once("1")

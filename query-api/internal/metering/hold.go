@@ -167,7 +167,7 @@ func (m *Meter) deferredEvent(o *DeferredCharge) *event.Usage {
 		RequestID: o.RequestID, OrganizationID: o.Organization, KeyID: o.Key, At: o.At.UTC(),
 		Period: event.PeriodOf(o.At), Method: o.Method, Endpoint: o.Endpoint, Status: http.StatusOK,
 		Outcome: event.OutcomeFree, Plan: o.Plan, Requests: o.Requests, Credits: o.Credits,
-		DurationMicros: o.Done.Sub(o.At).Microseconds(), Returned: m.hashes.Hashes(o.Used.Identities),
+		DurationMicros: o.Done.Sub(o.At).Microseconds(), Returned: m.returned(o.Used.Identities),
 		Groups: o.Used.Groups,
 	}
 	if o.Credits > 0 {

@@ -10,8 +10,8 @@ import (
 	"muster/schemas/event"
 )
 
-// Idempotent sets the Idempotency-Key and the body of the call.
-func (c *Call) Idempotent(key string, body []byte) { c.key, c.body = key, body }
+// Idempotent sets the Idempotency-Key, the path and the body of the call.
+func (c *Call) Idempotent(key, path string, body []byte) { c.key, c.path, c.body = key, path, body }
 
 // Once claims the Idempotency-Key of a free call, which reserves nothing. It returns an error of
 // the Idempotency-Key, or [ErrUnavailable].
@@ -25,7 +25,7 @@ func (c *Call) Once(ctx context.Context) error {
 // keyed returns the call under its Idempotency-Key.
 func (c *Call) keyed() idempotency.Call {
 	return idempotency.Call{
-		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
+		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.path,
 		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: claimLease, Erased: c.meter.erased,
 	}
 }
@@ -52,6 +52,7 @@ func (c *Call) begin(ctx context.Context) error {
 			}
 		}
 		c.outcome = event.OutcomeReplayed
+		c.RecordSubjects(Used{Identities: answer.Identities})
 		return &Replay{Answer: answer}
 	}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))

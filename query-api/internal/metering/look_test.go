@@ -44,11 +44,11 @@ func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 	require.NoError(t, err)
 	m := metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
 		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
-		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	begin := func(id string) *metering.Call {
 		c := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/context"})
-		c.Idempotent("k", []byte(`{}`))
+		c.Idempotent("k", "/x", []byte(`{}`))
 		return c
 	}
 	over := func(metering.Work) (bool, error) { return false, nil }

@@ -95,7 +95,7 @@ func openBooks(t *testing.T, replies *replies) *books {
 		Credits: lossyCredits{credits.NewMemory(
 			func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }), replies}, Limits: rates,
 		Ledger: outbox, Answers: answers,
-		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Balances: func(context.Context, string) (credits.Balances, error) { return nil, nil },
 		Charged: func(ctx context.Context, _, _ string, ids []string) (map[string]bool, error) {
 			err := outbox.Flush(ctx)
@@ -158,7 +158,7 @@ func TestCall_LostRepliesAreCompensated(t *testing.T) {
 			t.Run(lose, func(t *testing.T) {
 				b := openBooks(t, &replies{lose: lose})
 				call := b.begin("1", counted)
-				call.Idempotent("key", []byte("{}"))
+				call.Idempotent("key", "/x", []byte("{}"))
 				res, err := call.Reserve(t.Context(), 1)
 				if lose == "commit" {
 					require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestCall_LostRepliesAreCompensated(t *testing.T) {
 				b.balanced(t, requests, 0)
 
 				again := b.begin("2", false)
-				again.Idempotent("key", []byte("{}"))
+				again.Idempotent("key", "/x", []byte("{}"))
 				res, err = again.Reserve(t.Context(), 1)
 				require.NoError(t, err)
 				_, err = res.Commit(t.Context(), metering.Used{Units: 1})

@@ -29,8 +29,8 @@ type Deps struct {
 	Limits  limits.Limiter
 	Ledger  *ledger.Outbox
 	Answers *idempotency.Answers
-	// IdentityKey is the hash key for returned identities.
-	IdentityKey []byte
+	// Disclosed returns the people of the returned records, "<kind> <identity>", as the ledger has them; nil: none.
+	Disclosed func(identities []string) []string
 	// Balances sums up a period of the ledger.
 	Balances func(ctx context.Context, period string) (credits.Balances, error)
 	// Erased reports whether a stored response is about a person who was erased since, so that it
@@ -49,7 +49,7 @@ type Meter struct {
 	limits   limits.Limiter
 	ledger   *ledger.Outbox
 	answers  *idempotency.Answers
-	hashes   *event.IdentityHasher
+	disclose func(identities []string) []string
 	logger   *slog.Logger
 	balances func(ctx context.Context, period string) (credits.Balances, error)
 	inLedger func(ctx context.Context, organization, period string, requestIDs []string) (map[string]bool, error)
@@ -69,9 +69,17 @@ type Meter struct {
 func New(cfg Config, deps Deps) *Meter {
 	return &Meter{
 		cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers,
-		hashes: event.NewIdentityHasher(deps.IdentityKey), logger: deps.Logger, balances: deps.Balances,
+		disclose: deps.Disclosed, logger: deps.Logger, balances: deps.Balances,
 		inLedger: deps.Charged, now: deps.Now, loads: make(chan load), erased: deps.Erased,
 	}
+}
+
+// returned returns the people of the returned records for the ledger.
+func (m *Meter) returned(identities []string) []string {
+	if m.disclose == nil {
+		return nil
+	}
+	return m.disclose(identities)
 }
 
 // Begin starts a call.

@@ -32,8 +32,29 @@ func (s *Store) Usage(ctx context.Context, organization, requestID string, at ti
 		found = &u
 		return err
 	})
+	return found, unavailable("usage", err)
+}
+
+// unavailable wraps an error of a read, unless the caller has gone.
+func unavailable(what string, err error) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		return nil, fmt.Errorf("%w: usage: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
 	}
-	return found, err
+	return err
+}
+
+// WebhookPage returns the last attempts of a page of deliveries (readmodel.WebhookPage).
+func (s *Store) WebhookPage(ctx context.Context, f readmodel.WebhookFilter) ([]event.WebhookAttempt, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.queryTimeout)
+	defer cancel()
+	page, err := readmodel.WebhookPage(ctx, s.conn, f)
+	return page, unavailable("webhook deliveries", err)
+}
+
+// WebhookAttempts returns attempts of deliveries (readmodel.WebhookAttempts).
+func (s *Store) WebhookAttempts(ctx context.Context, f readmodel.WebhookFilter) ([]event.WebhookAttempt, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.queryTimeout)
+	defer cancel()
+	attempts, err := readmodel.WebhookAttempts(ctx, s.conn, f)
+	return attempts, unavailable("webhook attempts", err)
 }

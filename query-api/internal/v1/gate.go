@@ -43,7 +43,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		if err == nil && x.call != nil && !op.tools {
 			var key string
 			if key, err = idempotencyKey(r); key != "" {
-				x.call.Idempotent(key, body)
+				x.call.Idempotent(key, r.URL.Path, body)
 			}
 		}
 		if err != nil {

@@ -101,6 +101,7 @@ type Server struct {
 	contexts    *contexts.CallTracker
 	bulk        *bulk.Jobs
 	settings    Settings
+	rotating    sync.Mutex // serializes rotations of keys
 	erased      func(idempotency.Answer) bool
 	uploads     chan struct{} // slots for uploads
 	downloads   chan struct{} // slots for results

@@ -2,14 +2,22 @@ package v1
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/metering"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
 )
 
 // Settings changes what callers may change of their organization. A change is durable when a method returns, and this
@@ -22,7 +30,18 @@ type Settings interface {
 	// RotateWebhookSecret creates a webhook secret and returns its text. The previous one stays valid for overlap. It
 	// returns event.ErrWebhookRotating if two are valid and overlap is not 0.
 	RotateWebhookSecret(ctx context.Context, organization string, overlap time.Duration) (string, error)
+	// RotateKey creates a key that replaces one, which stays valid for overlap.
+	RotateKey(ctx context.Context, id string, overlap time.Duration) (
+		old, created event.Key, secret event.APIKey, err error)
+	// Deliver queues a delivery.
+	Deliver(ctx context.Context, task *event.WebhookTask) error
+	// Resend queues an organization's delivery again, whose task is at an offset of a partition. It returns
+	// ErrDeliveryGone if the task is no longer stored.
+	Resend(ctx context.Context, organization, deliveryID string, partition int, offset int64) error
 }
+
+// ErrDeliveryGone is returned by [Settings] for a delivery that is no longer stored.
+var ErrDeliveryGone = errors.New("delivery is no longer stored")
 
 // ErrSettingsUnavailable is returned by [Settings] if a change was not stored, or not certainly. It is retryable.
 var ErrSettingsUnavailable = errors.New("settings unavailable")
@@ -43,6 +62,7 @@ func (s *Server) SetWebhook(
 	if err := s.settings.SetWebhook(ctx, organization, request.Body.Url); err != nil {
 		return nil, err
 	}
+	s.changed(ctx, "settings: webhook set")
 	var created string
 	if _, secrets := s.accounts.Webhook(organization); len(secrets.ValidAt(s.now())) == 0 {
 		var err error
@@ -62,8 +82,305 @@ func (s *Server) DeleteWebhook(
 		if err := s.settings.RemoveWebhook(ctx, organization); err != nil {
 			return nil, err
 		}
+		s.changed(ctx, "settings: webhook removed")
 	}
 	return s.webhook(ctx, "")
+}
+
+// Limits of the settings' durations.
+const (
+	defaultOverlap   = 24 * time.Hour
+	maxSecretOverlap = 7 * 24 * time.Hour
+	minKeyOverlap    = time.Hour
+	maxKeyOverlap    = 30 * 24 * time.Hour
+)
+
+// overlapOf returns the time of an overlap_sec.
+func overlapOf(seconds *int64, least, most time.Duration) (time.Duration, error) {
+	if seconds == nil {
+		return defaultOverlap, nil
+	}
+	low, high := int64(least/time.Second), int64(most/time.Second)
+	if *seconds < low || *seconds > high {
+		return 0, invalidf("overlap_sec is %d: it must be between %d and %d", *seconds, low, high)
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+// changed logs a change of settings.
+func (s *Server) changed(ctx context.Context, what string, more ...slog.Attr) {
+	who := exchangeOf(ctx).principal
+	s.logger.LogAttrs(ctx, slog.LevelInfo, what, append(more,
+		slog.String("organization_id", who.Organization.ID), slog.String("by_key", who.Key.ID))...)
+}
+
+// RotateWebhookSecret is POST /v1/webhook/secret/rotate.
+func (s *Server) RotateWebhookSecret(
+	ctx context.Context, request api.RotateWebhookSecretRequestObject,
+) (api.RotateWebhookSecretResponseObject, error) {
+	overlap, err := overlapOf(request.Body.OverlapSec, 0, maxSecretOverlap)
+	if err != nil {
+		return nil, err
+	}
+	if err := metering.FromContext(ctx).Once(ctx); err != nil {
+		return nil, err
+	}
+	organization := exchangeOf(ctx).principal.Organization.ID
+	created, err := s.settings.RotateWebhookSecret(ctx, organization, overlap)
+	if errors.Is(err, event.ErrWebhookRotating) {
+		return nil, &problem{
+			status: http.StatusConflict,
+			detail: "two webhook secrets are valid, and a third one cannot be added: wait until the older one expires " +
+				"(GET /v1/webhook), or end both with overlap_sec 0",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.changed(ctx, "settings: webhook secret rotated")
+	return s.webhook(ctx, created)
+}
+
+// TestWebhook is POST /v1/webhook/test.
+func (s *Server) TestWebhook(
+	ctx context.Context, _ api.TestWebhookRequestObject,
+) (api.TestWebhookResponseObject, error) {
+	if err := metering.FromContext(ctx).Once(ctx); err != nil {
+		return nil, err
+	}
+	x := exchangeOf(ctx)
+	settings, _ := s.accounts.Webhook(x.principal.Organization.ID)
+	if settings.URL == "" {
+		return nil, &problem{
+			status: http.StatusConflict,
+			detail: "this organization has no endpoint for events: set it with PUT /v1/webhook",
+		}
+	}
+	now := s.now().UTC()
+	body, err := json.Marshal(event.WebhookEvent{Type: event.WebhookTest, Timestamp: now, Data: struct{}{}})
+	if err != nil {
+		return nil, fmt.Errorf("encode event: %w", err)
+	}
+	task := event.WebhookTask{
+		DeliveryID: "test-" + x.id, OrganizationID: settings.OrganizationID, URL: settings.URL, RequestID: x.id,
+		Body: body, CreatedAt: now,
+	}
+	if err := s.settings.Deliver(ctx, &task); err != nil {
+		return nil, err
+	}
+	return encoded(api.WebhookQueued{DeliveryId: task.DeliveryID})
+}
+
+// maxDeliveries is the maximum and defaultDeliveries the default number of deliveries of a page; maxAttempts is the
+// maximum number of attempts of a delivery.
+const (
+	defaultDeliveries = 20
+	maxDeliveries     = 100
+	maxAttempts       = 1000
+)
+
+// ListWebhookDeliveries is GET /v1/webhook/deliveries.
+func (s *Server) ListWebhookDeliveries(
+	ctx context.Context, request api.ListWebhookDeliveriesRequestObject,
+) (api.ListWebhookDeliveriesResponseObject, error) {
+	f := readmodel.WebhookFilter{
+		Organization: exchangeOf(ctx).principal.Organization.ID, Limit: defaultDeliveries,
+	}
+	p := request.Params
+	if p.Limit != nil {
+		f.Limit = *p.Limit
+	}
+	if f.Limit < 1 || f.Limit > maxDeliveries {
+		return nil, invalidf("limit is %d: it must be between 1 and %d", f.Limit, maxDeliveries)
+	}
+	if p.Status != nil {
+		f.Status = event.WebhookStatus(*p.Status)
+		known := []event.WebhookStatus{event.WebhookPending, event.WebhookDelivered, event.WebhookDead}
+		if !slices.Contains(known, f.Status) {
+			return nil, invalidf("status is %s: it must be pending, delivered or dead", quote(string(f.Status)))
+		}
+	}
+	var err error
+	if p.Cursor != nil {
+		if f.Before, err = readCursor(*p.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	f.Limit++ // to know whether there is another page
+	page, err := s.store.WebhookPage(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := api.WebhookDeliveries{Deliveries: []api.WebhookDelivery{}}
+	if len(page) == f.Limit {
+		page = page[:f.Limit-1]
+		next := cursorAfter(page[len(page)-1])
+		out.NextCursor = &next
+	}
+	for _, a := range page {
+		out.Deliveries = append(out.Deliveries, deliveryView(a))
+	}
+	return encoded(out)
+}
+
+// cursorAfter returns the cursor for the deliveries after one.
+func cursorAfter(a event.WebhookAttempt) string {
+	text := strconv.FormatInt(a.CreatedAt.UnixMicro(), 10) + "." + a.DeliveryID
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func readCursor(cursor string) (*readmodel.WebhookPosition, error) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	micros, id, _ := strings.Cut(string(text), ".")
+	at, badTime := strconv.ParseInt(micros, 10, 64)
+	// A DateTime64 ends with the year 2299.
+	last := time.Date(2299, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	if err != nil || badTime != nil || at < 0 || at > last || !event.ValidDeliveryID(id) {
+		return nil, invalidf("cursor is not one of this list: use next_cursor of the previous page")
+	}
+	return &readmodel.WebhookPosition{CreatedAt: time.UnixMicro(at).UTC(), Delivery: id}, nil
+}
+
+// deliveryView returns a delivery with its last attempt.
+func deliveryView(a event.WebhookAttempt) api.WebhookDelivery {
+	out := api.WebhookDelivery{
+		DeliveryId: a.DeliveryID, Address: a.Address, Status: api.WebhookStatus(a.Status), Attempts: a.Attempt,
+		CreatedAt: a.CreatedAt, LastAttemptAt: a.At, RequestId: unlessZero(a.RequestID),
+		HttpStatus: unlessZero(a.HTTPStatus), Error: unlessZero(a.Error),
+	}
+	if !a.NextAt.IsZero() {
+		out.NextAttemptAt = &a.NextAt
+	}
+	return out
+}
+
+// unlessZero returns a pointer to v, or nil if v is zero.
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// attempts returns the attempts of a delivery of the caller's organization, oldest first, or a 404.
+func (s *Server) attempts(ctx context.Context, deliveryID string) ([]event.WebhookAttempt, error) {
+	attempts, err := s.store.WebhookAttempts(ctx, readmodel.WebhookFilter{
+		Organization: exchangeOf(ctx).principal.Organization.ID, Delivery: deliveryID, Limit: maxAttempts,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(attempts) == 0 {
+		return nil, &problem{
+			status: http.StatusNotFound,
+			detail: fmt.Sprintf("this organization has no delivery %s of the last 90 days: GET /v1/webhook/deliveries "+
+				"lists them", quote(deliveryID)),
+		}
+	}
+	return attempts, nil
+}
+
+// GetWebhookDelivery is GET /v1/webhook/deliveries/{delivery_id}.
+func (s *Server) GetWebhookDelivery(
+	ctx context.Context, request api.GetWebhookDeliveryRequestObject,
+) (api.GetWebhookDeliveryResponseObject, error) {
+	attempts, err := s.attempts(ctx, request.DeliveryId)
+	if err != nil {
+		return nil, err
+	}
+	out, log := deliveryView(attempts[len(attempts)-1]), make([]api.WebhookAttempt, len(attempts))
+	for i, a := range attempts {
+		log[i] = api.WebhookAttempt{
+			Attempt: a.Attempt, At: a.At, DurationMs: float64(a.DurationMicros) / 1000,
+			HttpStatus: unlessZero(a.HTTPStatus), Error: unlessZero(a.Error), Response: unlessZero(a.Response),
+		}
+	}
+	out.Log = &log
+	return encoded(out)
+}
+
+// ResendWebhookDelivery is POST /v1/webhook/deliveries/{delivery_id}/resend.
+func (s *Server) ResendWebhookDelivery(
+	ctx context.Context, request api.ResendWebhookDeliveryRequestObject,
+) (api.ResendWebhookDeliveryResponseObject, error) {
+	if err := metering.FromContext(ctx).Once(ctx); err != nil {
+		return nil, err
+	}
+	attempts, err := s.attempts(ctx, request.DeliveryId)
+	if err != nil {
+		return nil, err
+	}
+	last := attempts[len(attempts)-1]
+	err = s.settings.Resend(ctx, last.OrganizationID, last.DeliveryID, last.TaskPartition, last.TaskOffset)
+	if errors.Is(err, ErrDeliveryGone) {
+		return nil, &problem{
+			status: http.StatusNotFound,
+			detail: fmt.Sprintf("the body of delivery %s is no longer stored: deliveries can be sent again for 7 days",
+				quote(last.DeliveryID)),
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encoded(api.WebhookQueued{DeliveryId: last.DeliveryID})
+}
+
+// RotateKey is POST /v1/keys/{key_id}/rotate.
+func (s *Server) RotateKey(
+	ctx context.Context, request api.RotateKeyRequestObject,
+) (api.RotateKeyResponseObject, error) {
+	overlap, err := overlapOf(request.Body.OverlapSec, minKeyOverlap, maxKeyOverlap)
+	if err != nil {
+		return nil, err
+	}
+	if err := metering.FromContext(ctx).Once(ctx); err != nil {
+		return nil, err
+	}
+	s.rotating.Lock()
+	defer s.rotating.Unlock()
+	if err := s.checkRotation(ctx, request.KeyId); err != nil {
+		return nil, err
+	}
+	old, created, secret, err := s.settings.RotateKey(ctx, request.KeyId, overlap)
+	if err != nil {
+		return nil, err
+	}
+	s.changed(ctx, "settings: API key rotated", slog.String("key", old.ID), slog.String("new_key", created.ID))
+	out := api.RotatedKey{
+		KeyId: created.ID, Key: secret.Reveal(), Name: unlessZero(created.Name), Scopes: created.Scopes,
+		ReplacedKeyId: old.ID, ReplacedExpiresAt: old.ExpiresAt,
+	}
+	if !created.ExpiresAt.IsZero() {
+		out.ExpiresAt = &created.ExpiresAt
+	}
+	return encoded(out)
+}
+
+// checkRotation returns an error unless the caller's key may rotate a key: itself, or one without the scope manage. A
+// leaked key can so neither take the access of other keys with this scope, nor that of its own holders at once.
+func (s *Server) checkRotation(ctx context.Context, id string) error {
+	who := exchangeOf(ctx).principal
+	key, ok := s.accounts.Key(id)
+	switch {
+	case !ok || key.OrganizationID != who.Organization.ID || !key.ValidAt(s.now()):
+		return &problem{
+			status: http.StatusNotFound,
+			detail: fmt.Sprintf("this organization has no valid key %s: give the 8 characters after mk_live_", quote(id)),
+		}
+	case key.HasScope(event.ScopeManage) && key.ID != who.Key.ID:
+		return &problem{
+			status: http.StatusForbidden,
+			detail: "a key with the scope manage can be rotated only with itself, or by the operator of this service",
+		}
+	case key.ReplacedBy != "":
+		return &problem{
+			status: http.StatusConflict,
+			detail: fmt.Sprintf("this key was rotated, and ends at %s: rotate its successor %s, or ask the operator of "+
+				"this service if you do not have it", key.ExpiresAt.UTC().Format(time.RFC3339), key.ReplacedBy),
+		}
+	}
+	return nil
 }
 
 // webhook returns the webhook settings of the caller's organization. created is the text of its newest secret if this
@@ -101,6 +418,24 @@ func (a answer) VisitGetWebhookResponse(w http.ResponseWriter) error { return a.
 
 // VisitSetWebhookResponse implements api.SetWebhookResponseObject.
 func (a answer) VisitSetWebhookResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitRotateWebhookSecretResponse implements api.RotateWebhookSecretResponseObject.
+func (a answer) VisitRotateWebhookSecretResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitTestWebhookResponse implements api.TestWebhookResponseObject.
+func (a answer) VisitTestWebhookResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitListWebhookDeliveriesResponse implements api.ListWebhookDeliveriesResponseObject.
+func (a answer) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitGetWebhookDeliveryResponse implements api.GetWebhookDeliveryResponseObject.
+func (a answer) VisitGetWebhookDeliveryResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitResendWebhookDeliveryResponse implements api.ResendWebhookDeliveryResponseObject.
+func (a answer) VisitResendWebhookDeliveryResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitRotateKeyResponse implements api.RotateKeyResponseObject.
+func (a answer) VisitRotateKeyResponse(w http.ResponseWriter) error { return a.write(w) }
 
 // VisitDeleteWebhookResponse implements api.DeleteWebhookResponseObject.
 func (a answer) VisitDeleteWebhookResponse(w http.ResponseWriter) error { return a.write(w) }

@@ -190,7 +190,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "usage_events"}}{{.OnCluster}}
     `requests` Int64 COMMENT 'Monthly requests counted',
     `credits` Int64 COMMENT 'Value of X-Credits-Charged',
     `duration_us` Int64 COMMENT 'Time to the answer in microseconds',
-    `returned` Array(String) COMMENT 'Keyed hashes of the identities that were returned',
     `groups` Array(LowCardinality(String)) COMMENT 'Groups of fields that were returned',
     `ver` UInt8 COMMENT 'Compared by ReplacingMergeTree: a call that was answered wins over the report that it was not',
     {{template "source" "event"}}
@@ -201,6 +200,21 @@ ORDER BY (organization_id, period, request_id)
 SETTINGS {{.Durable}}
 COMMENT 'The ledger: one row per call that was charged, chargeable or rejected';
 {{.Distributed "usage_events" "organization_id"}}
+CREATE TABLE IF NOT EXISTS {{.Local "disclosures"}}{{.OnCluster}}
+(
+    `identity` FixedString(16) COMMENT 'Keyed hash of the identity of a record that was returned: that of its suppression by id',
+    `platform` LowCardinality(String) COMMENT 'Platform of the record',
+    `organization_id` LowCardinality(String) COMMENT 'Organization that received it',
+    `request_id` String COMMENT 'Call that returned it' CODEC(ZSTD(1)),
+    `at` DateTime('UTC') COMMENT 'Time of the call'
+)
+ENGINE = {{.ReplacingMergeTree "disclosures" "at"}}
+PARTITION BY toYYYYMM(at)
+ORDER BY (identity, platform, organization_id, request_id)
+TTL at + toIntervalDay(400)
+SETTINGS ttl_only_drop_parts = 1, {{.Durable}}
+COMMENT 'Which call returned the record of which person; deleted when the person is erased and the receiver was notified';
+{{.Distributed "disclosures" "identity"}}
 CREATE VIEW IF NOT EXISTS usage_monthly{{.OnCluster}}
 (
     `organization_id` String COMMENT 'Organization that called',

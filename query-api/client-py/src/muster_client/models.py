@@ -55,6 +55,52 @@ class WebhookSecret(TypedDict):
     """The secret, `whsec_...`, in the response that created it."""
 
 
+class RotateWebhookSecretRequest(TypedDict):
+    overlap_sec: NotRequired[int]
+    """How long the previous secret also signs."""
+
+
+class WebhookQueued(TypedDict):
+    delivery_id: str
+    """The `webhook-id` of the delivery."""
+
+
+WebhookStatus: TypeAlias = Literal["pending", "delivered", "dead"]
+"""`pending` deliveries are tried again at `next_attempt_at`; `dead` ones are not."""
+
+
+class WebhookAttempt(TypedDict):
+    attempt: int
+    at: str
+    duration_ms: float
+    http_status: NotRequired[int]
+    """Status of the response."""
+    error: NotRequired[str]
+    """Class of the failure."""
+    response: NotRequired[str]
+    """Beginning of a failed response, without addresses, numbers and tokens."""
+
+
+class RotateKeyRequest(TypedDict):
+    overlap_sec: NotRequired[int]
+    """How long the old key stays valid."""
+
+
+class RotatedKey(TypedDict):
+    key_id: str
+    """Public part of the new key."""
+    key: str
+    """The new key, in this response only."""
+    name: NotRequired[str]
+    scopes: list[str]
+    expires_at: NotRequired[str]
+    """When the new key expires, like the old one was to."""
+    replaced_key_id: str
+    """Public part of the old key."""
+    replaced_expires_at: str
+    """When the old key ends."""
+
+
 class JSONRPCRequest(TypedDict):
     """A JSON-RPC 2.0 request, or a notification, which has no `id`."""
 
@@ -600,6 +646,27 @@ class Webhook(TypedDict):
     """The valid webhook secrets, newest first."""
 
 
+class WebhookDelivery(TypedDict):
+    delivery_id: str
+    """The `webhook-id`."""
+    request_id: NotRequired[str]
+    """The call that caused the delivery."""
+    address: str
+    """The endpoint without the query of its address."""
+    status: WebhookStatus
+    attempts: int
+    """Attempts since the delivery was last sent again."""
+    http_status: NotRequired[int]
+    """Status of the last response."""
+    error: NotRequired[str]
+    """Class of the last failure."""
+    created_at: str
+    last_attempt_at: str
+    next_attempt_at: NotRequired[str]
+    log: NotRequired[list[WebhookAttempt]]
+    """Every attempt, oldest first."""
+
+
 class Suggestions(TypedDict):
     values: list[Suggestion]
 
@@ -878,6 +945,12 @@ class NetworkAddonData(TypedDict):
     skills_count: NotRequired[int]
     certifications: NotRequired[list[Certification]]
     certifications_count: NotRequired[int]
+
+
+class WebhookDeliveries(TypedDict):
+    deliveries: list[WebhookDelivery]
+    next_cursor: NotRequired[str]
+    """For the next page; absent on the last one."""
 
 
 class PersonEnrichRequest(TypedDict):
