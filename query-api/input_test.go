@@ -216,12 +216,12 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 			[]string{`aggs.a.stats: unknown or unsupported aggregation type [stats]: use min, max`}},
 		{"total hits", "POST", searchPath, `{"query": {"match_all": {}}, "track_total_hits": false}`, nil, 400,
 			[]string{"total is exact"}},
-		{"another kind of paging", "POST", searchPath, `{"query": {"match_all": {}}, "from": 10}`, nil, 400,
+		{"another kind of paging", "POST", searchPath, `{"query": {"match_all": {}}, "from": 10000}`, nil, 400,
 			[]string{"next_cursor", "cursor"}},
 		{"misspelt field of a search", "POST", searchPath, `{"qurey": {"match_all": {}}}`, nil, 400,
 			[]string{`did you mean "query"?`}},
 		{"field of no search", "POST", searchPath, `{"query": {"match_all": {}}, "colour": 1}`, nil, 400,
-			[]string{`unknown field "colour": known are _source, aggregations, aggs, cursor`}},
+			[]string{`unknown field "colour": known are _source, aggregations, aggs, collapse`}},
 
 		// Websets, GET.
 		{"missing parameter", "GET", networkPath, "", nil, 400,

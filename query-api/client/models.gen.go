@@ -895,6 +895,9 @@ type EnrichedCodehost struct {
 
 // EnrichedNetwork A professional-network person, in the shapes of the search result.
 type EnrichedNetwork struct {
+	// UnderscoreScore In search results, the score, if the order depends on scores or with `track_scores`.
+	UnderscoreScore *float32 `json:"_score,omitempty"`
+
 	// AdditionalProperties Fields that the API description does not name.
 	AdditionalProperties map[string]jsontext.Value `json:",embed"`
 	Certifications       []ProfileCertification    `json:"certifications,omitempty"`
@@ -913,14 +916,17 @@ type EnrichedNetwork struct {
 
 	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
 	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
-	DiscoveredLink    *DiscoveredLink     `json:"discovered_link,omitempty"`
-	Education         []ProfileEducation  `json:"education,omitempty"`
-	EducationCount    *int64              `json:"education_count,omitempty"`
-	Experience        []ProfileExperience `json:"experience,omitempty"`
-	ExperienceCount   *int64              `json:"experience_count,omitempty"`
-	Languages         []Language          `json:"languages,omitempty"`
-	LanguagesCount    *int64              `json:"languages_count,omitempty"`
-	MicroblogUsername string              `json:"microblog_username,omitempty"`
+	DiscoveredLink  *DiscoveredLink     `json:"discovered_link,omitempty"`
+	Education       []ProfileEducation  `json:"education,omitempty"`
+	EducationCount  *int64              `json:"education_count,omitempty"`
+	Experience      []ProfileExperience `json:"experience,omitempty"`
+	ExperienceCount *int64              `json:"experience_count,omitempty"`
+	Languages       []Language          `json:"languages,omitempty"`
+	LanguagesCount  *int64              `json:"languages_count,omitempty"`
+
+	// MatchedQueries In search results, the values of `_name` of the clauses that match; absent if there are none.
+	MatchedQueries    []string `json:"matched_queries,omitempty"`
+	MicroblogUsername string   `json:"microblog_username,omitempty"`
 
 	// NetworkURL Full profile URL.
 	NetworkURL string `json:"network_url,omitempty"`
@@ -1474,6 +1480,11 @@ type SearchRequest struct {
 	// `filter`, `filters`, `nested`, `reverse_nested`, `cardinality`, `min`, `max`, `avg`, `sum` and `value_count`,
 	// in two levels. Fields that identify people or organizations cannot be aggregated.
 	Aggs map[string]interface{} `json:"aggs,omitempty"`
+
+	// Collapse `{"field": "profile.location.country.keyword"}` returns only the first person with each value of the field, a
+	// keyword or a number of the person; those without a value are one group. `total` counts all matches. There
+	// is one page without a cursor; use `from` for others.
+	Collapse map[string]interface{} `json:"collapse,omitempty"`
 
 	// Cursor `next_cursor` of the previous response; omit it for the first page.
 	Cursor string `json:"cursor,omitempty"`

@@ -136,6 +136,7 @@ type Hit struct {
 	Score *float64         // nil if the query does not sort by score
 	Sort  []jsontext.Value // values of the query's sort keys
 	Inner map[string]Inner // inner_hits by name
+	Names []string         // matched_queries
 }
 
 // Inner is the matching elements of a nested path.
@@ -168,6 +169,7 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 			Nested struct {
 				Offset int `json:"offset"`
 			} `json:"_nested"`
+			Names []string `json:"matched_queries"`
 			Inner map[string]struct {
 				Hits jsontext.Value `json:"hits"`
 			} `json:"inner_hits"`
@@ -185,7 +187,7 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 		Total: res.Hits.Total.Value, Hits: make([]Hit, 0, len(res.Hits.Hits)), Aggregations: res.Aggregations,
 	}
 	for _, h := range res.Hits.Hits {
-		hit := Hit{ID: h.ID, Score: h.Score, Sort: h.Sort}
+		hit := Hit{ID: h.ID, Score: h.Score, Sort: h.Sort, Names: h.Names}
 		for name, raw := range h.Inner {
 			var in hits
 			if err := json.Unmarshal(raw.Hits, &in); err != nil {

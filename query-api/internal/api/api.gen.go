@@ -450,21 +450,6 @@ func (e SearchRequestSeqNoPrimaryTerm) Valid() bool {
 	}
 }
 
-// Defines values for SearchRequestTrackScores.
-const (
-	SearchRequestTrackScoresFalse SearchRequestTrackScores = false
-)
-
-// Valid indicates whether the value is a known member of the SearchRequestTrackScores enum.
-func (e SearchRequestTrackScores) Valid() bool {
-	switch e {
-	case SearchRequestTrackScoresFalse:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for SearchRequestVersion.
 const (
 	SearchRequestVersionFalse SearchRequestVersion = false
@@ -1298,6 +1283,8 @@ type EnrichedCodehost struct {
 
 // EnrichedNetwork A professional-network person, in the shapes of the search result.
 type EnrichedNetwork struct {
+	// UnderscoreScore In search results, the score, if the order depends on scores or with `track_scores`.
+	UnderscoreScore     *float32                `json:"_score,omitempty"`
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
@@ -1314,14 +1301,17 @@ type EnrichedNetwork struct {
 
 	// DiscoveredLink Present if the record was reached by a discovered link that no record declares: the source account, and the
 	// calibrated confidence, at least 0.9. On `person.codehost` it may be the link that gives `network_username`.
-	DiscoveredLink    *DiscoveredLink      `json:"discovered_link,omitempty"`
-	Education         *[]ProfileEducation  `json:"education,omitempty"`
-	EducationCount    *int64               `json:"education_count,omitempty"`
-	Experience        *[]ProfileExperience `json:"experience,omitempty"`
-	ExperienceCount   *int64               `json:"experience_count,omitempty"`
-	Languages         *[]Language          `json:"languages,omitempty"`
-	LanguagesCount    *int64               `json:"languages_count,omitempty"`
-	MicroblogUsername *string              `json:"microblog_username,omitempty"`
+	DiscoveredLink  *DiscoveredLink      `json:"discovered_link,omitempty"`
+	Education       *[]ProfileEducation  `json:"education,omitempty"`
+	EducationCount  *int64               `json:"education_count,omitempty"`
+	Experience      *[]ProfileExperience `json:"experience,omitempty"`
+	ExperienceCount *int64               `json:"experience_count,omitempty"`
+	Languages       *[]Language          `json:"languages,omitempty"`
+	LanguagesCount  *int64               `json:"languages_count,omitempty"`
+
+	// MatchedQueries In search results, the values of `_name` of the clauses that match; absent if there are none.
+	MatchedQueries    *[]string `json:"matched_queries,omitempty"`
+	MicroblogUsername *string   `json:"microblog_username,omitempty"`
 
 	// NetworkUrl Full profile URL.
 	NetworkUrl *string `json:"network_url,omitempty"`
@@ -1866,6 +1856,11 @@ type SearchRequest struct {
 	// in two levels. Fields that identify people or organizations cannot be aggregated.
 	Aggs *jsontext.Value `json:"aggs,omitempty"`
 
+	// Collapse `{"field": "profile.location.country.keyword"}` returns only the first person with each value of the field, a
+	// keyword or a number of the person; those without a value are one group. `total` counts all matches. There
+	// is one page without a cursor; use `from` for others.
+	Collapse *jsontext.Value `json:"collapse,omitempty"`
+
 	// Cursor `next_cursor` of the previous response; omit it for the first page.
 	Cursor *string `json:"cursor,omitempty"`
 
@@ -1875,7 +1870,8 @@ type SearchRequest struct {
 	// Explain Accepted if false. `POST /v1/person/search/explain` shows how a query is parsed.
 	Explain *SearchRequestExplain `json:"explain,omitempty"`
 
-	// From Accepted if 0, for compatibility with client libraries. Use `cursor` for later pages.
+	// From Number of results before the page; `from` + `size` is at most 10,000. Not with `cursor`, which is better for
+	// later pages: it is not affected by updates.
 	From *int64 `json:"from,omitempty"`
 
 	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
@@ -1903,8 +1899,8 @@ type SearchRequest struct {
 	// Timeout Lowers the timeout of the search, such as `500ms`, `2s` or `1m`. A search that times out returns 503.
 	Timeout *string `json:"timeout,omitempty"`
 
-	// TrackScores Accepted if false. Scores are not returned.
-	TrackScores *SearchRequestTrackScores `json:"track_scores,omitempty"`
+	// TrackScores Returns `_score` even if `sort` does not depend on scores. It must be the same for all pages.
+	TrackScores *bool `json:"track_scores,omitempty"`
 
 	// TrackTotalHits Accepted if true or a number, for compatibility with client libraries. `total` is always exact.
 	TrackTotalHits *jsontext.Value `json:"track_total_hits,omitempty"`
@@ -1921,9 +1917,6 @@ type SearchRequestProfile bool
 
 // SearchRequestSeqNoPrimaryTerm Accepted if false.
 type SearchRequestSeqNoPrimaryTerm bool
-
-// SearchRequestTrackScores Accepted if false. Scores are not returned.
-type SearchRequestTrackScores bool
 
 // SearchRequestVersion Accepted if false.
 type SearchRequestVersion bool

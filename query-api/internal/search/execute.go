@@ -26,6 +26,8 @@ type ranking struct {
 	elements  [][][]postings.Element // for each place and each clause with inner hits
 	windows   [][]hitWindow          // the same of OpenSearch, in place of elements
 	more      bool                   // more follow
+	// matches are, for each place and each of Search.named, whether it matches.
+	matches [][]bool
 	// aggregations are the results of Search.aggregations.
 	aggregations []aggregation.Value
 }
@@ -78,7 +80,7 @@ func (s *Search) execute(ctx context.Context) (*ranking, error) {
 // reset undoes an attempt: what it recorded of terms is valid for its snapshot only.
 func (s *Search) reset(asked *Search) {
 	s.node, s.sorts, s.cursor = asked.node, slices.Clone(asked.sorts), asked.cursor
-	s.aggregations = asked.aggregations
+	s.aggregations, s.named = asked.aggregations, slices.Clone(asked.named)
 	if s.cursor.Stats = asked.cursor.Stats.Clone(); s.first {
 		s.cursor.Stats, s.cursor.Expansions = planner.NewStats(), nil
 	}
@@ -127,7 +129,9 @@ func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &ranking{places: a.Places, elements: a.Elements, documents: documents, aggregations: a.Aggregations}
+	r := &ranking{
+		places: a.Places, elements: a.Elements, matches: a.Matches, documents: documents, aggregations: a.Aggregations,
+	}
 	if r.more = len(a.Places) > s.request.Size; r.more {
 		r.places = a.Places[:s.request.Size]
 	}
@@ -141,13 +145,16 @@ func (s *Search) isCounted() bool { return !s.first && s.request.Size == 0 && le
 func (s *Search) question() *postings.Question {
 	q := &postings.Question{
 		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Inner: innerClauses(s.node),
-		Aggregations: s.aggregations,
+		Aggregations: s.aggregations, TrackScores: s.request.TrackScores, Collapse: s.collapse, Skip: s.request.From,
 		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
 			return s.searcher.countFields(ctx, s.node, planner.SortFilters(s.sorts), s.cursor.Stats, snapshot.People)
 		},
 	}
 	if s.request.Size > 0 {
-		q.Limit = s.request.Size + 1
+		q.Limit = s.request.From + s.request.Size + 1
+	}
+	for _, n := range s.named {
+		q.Named = append(q.Named, n.node)
 	}
 	if !s.first {
 		q.After = &s.cursor.After

@@ -73,6 +73,11 @@ func (s *Search) expand(ctx context.Context, d *dictionary) error {
 			return err
 		}
 	}
+	for i, n := range s.named {
+		if s.named[i].node, err = s.expanded(ctx, d, n.node, &blend); err != nil {
+			return err
+		}
+	}
 	s.aggregations, err = aggregation.Rewrite(s.aggregations, func(n algebra.Node) (algebra.Node, error) {
 		return s.expanded(ctx, d, n, &blend)
 	})

@@ -85,6 +85,14 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 		}
 		run.sorts[i].Nested, shown.sorts[i].Nested = filter.run, filter.shown
 	}
+	run.named, shown.named = slices.Clone(s.named), slices.Clone(s.named)
+	for i, n := range s.named {
+		clause, err := s.explained(ctx, d, n.node, &blend, &hidden)
+		if err != nil {
+			return nil, err
+		}
+		run.named[i].node, shown.named[i].node = clause.run, clause.shown
+	}
 	var hiddenFilters []algebra.Node
 	run.aggregations, err = aggregation.Rewrite(s.aggregations, func(n algebra.Node) (algebra.Node, error) {
 		filter, err := s.explained(ctx, d, n, &blend, &hidden)

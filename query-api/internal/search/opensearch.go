@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -70,8 +71,10 @@ type searchResponse struct {
 }
 
 type searchHit struct {
-	Sort  []jsontext.Value `json:"sort"`
-	Inner map[string]struct {
+	Score   float32          `json:"_score"` // null if it was not computed
+	Sort    []jsontext.Value `json:"sort"`
+	Matched []string         `json:"matched_queries"`
+	Inner   map[string]struct {
 		Hits struct {
 			Total struct {
 				Value int `json:"value"`
@@ -110,6 +113,8 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	hits := res.Hits.Hits
 	if r.more = len(hits) > s.request.Size; r.more {
 		hits = hits[:s.request.Size]
+	} else if s.request.From+s.request.Size == MaxWindow {
+		r.more = s.cursor.Total > MaxWindow // see remoteRequest
 	}
 	keys := make([]readstore.DocumentKey, len(hits))
 	clauses := innerClauses(s.node)
@@ -129,6 +134,11 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 			}
 		}
 		r.windows = append(r.windows, windows)
+		matches := make([]bool, len(s.named))
+		for k := range matches {
+			matches[k] = slices.Contains(hit.Matched, strconv.Itoa(k))
+		}
+		r.matches = append(r.matches, matches)
 	}
 	if len(keys) == 0 {
 		return r, nil
@@ -142,7 +152,7 @@ func (s *Search) remoteRequest() ([]byte, error) {
 	renderer := s.searcher.remote.renderer
 	query, err := renderer.Query(s.node)
 	if err == nil {
-		query = s.withoutHidden(query)
+		query, err = s.withNames(s.withoutHidden(query))
 	}
 	var sort []dsl.Object
 	if err == nil {
@@ -163,7 +173,15 @@ func (s *Search) remoteRequest() ([]byte, error) {
 		request["aggs"] = aggregations
 	}
 	if s.request.Size > 0 {
-		request["size"] = s.request.Size + 1
+		// OpenSearch returns no hits beyond the window; the total tells whether there are more.
+		request["size"] = min(s.request.Size+1, MaxWindow-s.request.From)
+		request["track_scores"] = s.scored()
+		if s.request.From > 0 {
+			request["from"] = s.request.From
+		}
+		if s.collapse != nil {
+			request["collapse"] = dsl.Object{"field": searchindex.Field(s.collapse.SearchField, s.collapse.Keyword)}
+		}
 	}
 	if !s.first && s.request.Size > 0 {
 		after := []any{}
@@ -203,6 +221,22 @@ func (s *Search) withoutHidden(query dsl.Object) dsl.Object {
 	}}
 }
 
+// withNames adds the named clauses to a query, named by their numbers. They do not change what matches, nor scores.
+func (s *Search) withNames(query dsl.Object) (dsl.Object, error) {
+	if len(s.named) == 0 {
+		return query, nil
+	}
+	clauses := make([]dsl.Object, len(s.named))
+	for i, n := range s.named {
+		filter, err := s.searcher.remote.renderer.Query(n.node)
+		if err != nil {
+			return nil, err
+		}
+		clauses[i] = dsl.Object{"constant_score": dsl.Object{"filter": filter, "boost": 0, "_name": strconv.Itoa(i)}}
+	}
+	return dsl.Object{"bool": dsl.Object{"must": query, "should": clauses}}, nil
+}
+
 // placeOf returns the place of a hit. The values of sort keys stay as OpenSearch wrote them.
 func placeOf(hit searchHit) (planner.Place, error) {
 	var p planner.Place
@@ -211,7 +245,7 @@ func placeOf(hit searchHit) (planner.Place, error) {
 	if own < 0 || json.Unmarshal(hit.Sort[own], &sortable) != nil || json.Unmarshal(hit.Sort[own+1], &p.ID) != nil {
 		return p, errors.New("search: a hit of OpenSearch has no ID")
 	}
-	p.Hash = searchindex.HashOf(sortable)
+	p.Hash, p.Score = searchindex.HashOf(sortable), hit.Score
 	for _, v := range hit.Sort[:own] {
 		p.Keys = append(p.Keys, planner.Key{Value: string(v)})
 	}

@@ -33,6 +33,9 @@ import (
 // MaxSize is the largest page (interface.md, Limits).
 const MaxSize = 100
 
+// MaxWindow is the maximum of from + size.
+const MaxWindow = 10_000
+
 // DefaultSize is the default page size.
 const DefaultSize = 10
 
@@ -219,8 +222,12 @@ type Request struct {
 	// Aggregations are those of all people who match. Name is that of the field, aggs or aggregations.
 	Aggregations     jsontext.Value
 	AggregationsName string
+	Collapse         jsontext.Value
 	Cursor           string // empty: the first page
-	Size             int
+	// From is the number of results before the page; 0 with a cursor.
+	From, Size int
+	// TrackScores returns scores even if the order does not depend on them.
+	TrackScores bool
 	// Timeout lowers the deadline; 0: no change.
 	Timeout time.Duration
 	// Organization is the caller: cursors are not valid for others.
@@ -250,13 +257,28 @@ type Search struct {
 	// addresses: the query or the order uses a field of email addresses.
 	addresses    bool
 	aggregations []aggregation.Aggregation
+	collapse     *algebra.Field // nil: none
+	named        []namedClause
 }
+
+// namedClause is a clause with a _name.
+type namedClause struct {
+	name string
+	node algebra.Node
+}
+
+// scored reports whether results have scores.
+func (s *Search) scored() bool { return s.request.TrackScores || planner.Scored(s.sorts) }
 
 // Prepare validates a request without reading the store. Its errors are the caller's.
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
+	owner := s.cursorOwner(r.Organization)
+	if r.TrackScores { // The first page counts what scores need.
+		owner += "\x00scores"
+	}
 	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
-		Query: cursor.Hash(r.Query, r.Sort, s.cursorOwner(r.Organization)), Now: now.UnixMilli(),
+		Query: cursor.Hash(r.Query, r.Sort, owner), Now: now.UnixMilli(),
 	}}
 	if !out.first {
 		var err error
@@ -281,14 +303,19 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	}
 	var err, inSort error
 	out.sorts, inSort = clause.Sorts(r.Sort, "sort", options)
-	options.Unscored = inSort == nil && !planner.Scored(out.sorts)
-	if out.node, err = clause.Lower(r.Query, "query", options); err != nil {
+	options.Unscored = inSort == nil && !out.scored()
+	inQuery := options
+	inQuery.NamedClause = func(name string, n algebra.Node) { out.named = append(out.named, namedClause{name, n}) }
+	if out.node, err = clause.Lower(r.Query, "query", inQuery); err != nil {
 		return nil, err
 	}
 	if inSort != nil {
 		return nil, inSort
 	}
 	if out.source, err = clause.Source(r.Source, "_source"); err != nil {
+		return nil, err
+	}
+	if out.collapse, err = clause.Collapse(r.Collapse, "collapse", options); err != nil {
 		return nil, err
 	}
 	out.aggregations, err = clause.Aggregations(r.Aggregations, cmp.Or(r.AggregationsName, "aggs"), options)
@@ -358,30 +385,23 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	s.searcher.pages.Inc()
 	page := &Page{Total: s.cursor.Total}
 	if len(s.aggregations) > 0 {
-		if page.Aggregations, err = aggregation.Append(nil, s.aggregations, r.aggregations); err != nil {
+		page.Aggregations, err = aggregation.Append(nil, s.aggregations, r.aggregations)
+		var repeated *aggregation.RepeatedKeyError
+		if errors.As(err, &repeated) {
+			return nil, &TooExpensiveError{repeated.Error()}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("search: aggregations: %w", err)
 		}
 	}
 	if page.Total == 0 {
 		return page, nil
 	}
-	inner, err := s.innerHits(r)
-	if err != nil {
+	if err := s.appendResults(page, r); err != nil {
 		return nil, err
 	}
-	for i, d := range r.documents {
-		if d.JSON == nil {
-			continue // deleted since it was ranked
-		}
-		page.IDs, page.Identifiers = append(page.IDs, d.ID), append(page.Identifiers, d.Identifiers...)
-		shown, err := sourceFilter{s.source, s.searcher.collection.ID}.apply(d.JSON)
-		if err != nil {
-			return nil, fmt.Errorf("search: filter document: %w", err)
-		}
-		if inner != nil {
-			shown = append(append(append(shown[:len(shown)-1:len(shown)-1], ','), inner[i]...), '}')
-		}
-		page.Results = append(page.Results, shown)
+	if s.collapse != nil { // A group of a later page may have been on an earlier one.
+		return page, nil
 	}
 	switch next := s.cursor; {
 	// the rest of the walk

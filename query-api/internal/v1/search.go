@@ -115,6 +115,16 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 	case body.Aggregations != nil:
 		r.Aggregations, r.AggregationsName = *body.Aggregations, "aggregations"
 	}
+	if body.Collapse != nil {
+		r.Collapse = *body.Collapse
+	}
+	r.TrackScores = isTrue(body.TrackScores)
+	if body.From != nil {
+		if *body.From < 0 || *body.From > search.MaxWindow {
+			return r, invalidf("from is %d: it must be from 0 to %d, less the size", *body.From, search.MaxWindow)
+		}
+		r.From = int(*body.From)
+	}
 	if body.Cursor != nil {
 		if r.Cursor = *body.Cursor; r.Cursor == "" {
 			return r, invalidf("cursor is empty: pass next_cursor of the previous response, or omit it for the first " +
@@ -126,6 +136,15 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 			return r, invalidf("size is %d: it must be from 0 to %d", *body.Size, search.MaxSize)
 		}
 		r.Size = int(*body.Size)
+	}
+	switch {
+	case r.From+r.Size > search.MaxWindow:
+		return r, invalidf("from + size is %d: it must be at most %d; for later results send next_cursor of the previous "+
+			"page as cursor", r.From+r.Size, search.MaxWindow)
+	case r.From > 0 && r.Cursor != "":
+		return r, invalidf("from cannot be used with a cursor, which has its place: omit one of them")
+	case len(r.Collapse) > 0 && r.Collapse.Kind() != 'n' && r.Cursor != "":
+		return r, invalidf("collapse cannot be used with a cursor: a collapsed search has one page, use from and size")
 	}
 	if body.MaxCredits != nil {
 		if *body.MaxCredits < 0 {
@@ -151,10 +170,6 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 // checkNoOpFields accepts fields of Elasticsearch clients that have no effect here (rulings.md, Search), rejects values
 // that would have one, and returns the timeout, 0 if there is none.
 func checkNoOpFields(body *api.SearchRequest) (time.Duration, error) {
-	if body.From != nil && *body.From != 0 {
-		return 0, invalidf("from is %d: it must be 0 or omitted; for the next page send next_cursor of the response "+
-			"as cursor", *body.From)
-	}
 	if v := body.TrackTotalHits; v != nil {
 		n, err := strconv.ParseFloat(string(*v), 64)
 		if k := v.Kind(); k != 'n' && k != 't' && (k != '0' || err != nil || n < 0) {
@@ -173,7 +188,6 @@ func checkNoOpFields(body *api.SearchRequest) (time.Duration, error) {
 		{"seq_no_primary_term", isTrue(body.SeqNoPrimaryTerm), "it is not returned"},
 		{"explain", isTrue(body.Explain), "POST /v1/person/search/explain shows how a query is understood"},
 		{"profile", isTrue(body.Profile), "POST /v1/person/search/explain shows how a query is understood"},
-		{"track_scores", isTrue(body.TrackScores), "scores are not returned"},
 	} {
 		if f.value {
 			return 0, invalidf("%s must be false or omitted: %s", f.name, f.hint)
@@ -224,8 +238,6 @@ func unsupportedFieldHint(name string) string {
 		return "suggesters are not supported: use fuzziness in a clause to find misspelled words"
 	case "post_filter":
 		return "put it into the filter of a bool clause in query"
-	case "collapse":
-		return "`collapse` is not needed: each person is returned once"
 	case "fields", "stored_fields", "docvalue_fields":
 		return "use _source to select fields"
 	case "rescore", "script_fields", "runtime_mappings":

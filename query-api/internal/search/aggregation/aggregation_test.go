@@ -109,6 +109,24 @@ func TestFinish_MergedPartialsGiveTheResultOfElasticsearch(t *testing.T) {
 	}`, string(body))
 }
 
+func TestAppend_RepeatedKeysAreRejected(t *testing.T) {
+	to := 5.0
+	list := []aggregation.Aggregation{{
+		Name: "r", Kind: aggregation.Range, Keyed: true, Ranges: []aggregation.Interval{{Key: "*-5.0", To: &to},
+			{Key: "*-5.0", To: &to}},
+	}}
+	values, err := aggregation.Finish(list, aggregation.NewPartials(list))
+	require.NoError(t, err)
+	_, err = aggregation.Append(nil, list, values)
+	require.EqualError(t, err, `aggregations: "r" is keyed, and two of its buckets have the key "*-5.0": omit keyed, or `+
+		`use other keys or another format`)
+	list[0].Keyed = false
+	body, err := aggregation.Append(nil, list, values)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"r":{"buckets":[{"key":"*-5.0","to":5,"doc_count":0},{"key":"*-5.0","to":5,"doc_count":0}]}}`,
+		string(body))
+}
+
 // Buckets without values come last, in both directions.
 func TestFinish_OrdersByAverageWithMissingOnesLast(t *testing.T) {
 	for _, descending := range []bool{false, true} {

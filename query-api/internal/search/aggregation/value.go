@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -83,7 +84,16 @@ func (a *Aggregation) sortValue(v *Value) float64 {
 	return math.NaN()
 }
 
-// Append appends the results of aggregations as a JSON object, in the shape of Elasticsearch.
+// RepeatedKeyError is the error of buckets that cannot be members of one object.
+type RepeatedKeyError struct{ Aggregation, Key string }
+
+func (e *RepeatedKeyError) Error() string {
+	return fmt.Sprintf("aggregations: %q is keyed, and two of its buckets have the key %q: omit keyed, or use other keys or "+
+		"another format", e.Aggregation, e.Key)
+}
+
+// Append appends the results of aggregations as a JSON object, in the shape of Elasticsearch. It returns a
+// [*RepeatedKeyError] if buckets with one key are keyed.
 func Append(b []byte, list []Aggregation, values []Value) ([]byte, error) {
 	b = append(b, '{')
 	b, err := appendMembers(b, list, values)
@@ -133,12 +143,18 @@ func (a *Aggregation) appendBuckets(b []byte, v *Value) (_ []byte, err error) {
 		begin, end = '{', '}'
 	}
 	b = append(b, begin)
+	names := make(map[string]bool)
 	for i := range v.Buckets {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		if a.Keyed {
-			if b, err = jsontext.AppendQuote(b, a.bucketName(i, &v.Buckets[i])); err != nil {
+			name := a.bucketName(i, &v.Buckets[i])
+			if names[name] {
+				return b, &RepeatedKeyError{a.Name, name}
+			}
+			names[name] = true
+			if b, err = jsontext.AppendQuote(b, name); err != nil {
 				return b, err
 			}
 			b = append(b, ':')

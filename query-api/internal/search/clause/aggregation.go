@@ -268,7 +268,7 @@ func (l *aggregationLowering) field(a *args, out *aggregation.Aggregation) (valu
 	switch {
 	case f.IsText():
 		return at, at.errorf("text fields cannot be aggregated: use %s.keyword", f.Name())
-	case l.hidden(f) && f.Nested == "":
+	case l.hidden(f) && (f.Nested == "" || f.Flat):
 		return at, at.errorf("the field %s is not in the elements of %s: put it into reverse_nested", f.Name(), l.nested)
 	case l.hidden(f):
 		return at, at.errorf("the field %s is not in the elements of %s", f.Name(), l.nested)

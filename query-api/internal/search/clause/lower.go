@@ -45,6 +45,8 @@ type Options struct {
 	Unscored bool
 	// Named, if set, is called with each field that the query names, also by a pattern or as one of all fields.
 	Named func(algebra.Field)
+	// NamedClause, if set, is called with each clause that has a _name.
+	NamedClause func(name string, n algebra.Node)
 }
 
 // Lower parses a query and lowers it to a node. path is its path in the request, for errors, which are of type
@@ -134,6 +136,11 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		if c.Refused != "" {
 			return nil, v.errorf("the clause %s is not supported: %s", c.Name, c.Refused)
 		}
+		name, body, err := cutClauseName(c, m.value)
+		if err != nil {
+			return nil, err
+		}
+		m.value = body
 		if err := nulls(c, m.value); err != nil {
 			return nil, err
 		}
@@ -143,6 +150,9 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		l.unshown = outer
 		if err == nil && l.clauses == before { // It counts as its content, as in Lucene.
 			err = l.count(v, 1)
+		}
+		if err == nil && name != "" && l.options.NamedClause != nil {
+			l.options.NamedClause(name, n)
 		}
 		return n, err
 	}

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"slices"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -12,10 +13,12 @@ type Clause struct {
 	Parameters []Parameter
 	// Notes are the known differences from Elasticsearch.
 	Notes string
-	// Without are unsupported parameters of the clause in Elasticsearch, besides _name.
+	// Without are unsupported parameters of the clause in Elasticsearch.
 	Without []string
 	// Refused is why the clause is unsupported; empty: it is supported.
 	Refused string
+	// onField reports whether the parameters are those of a field.
+	onField bool
 
 	lower func(l *lowering, c *Clause, v value) (algebra.Node, error)
 }
@@ -123,6 +126,12 @@ func clauses() []Clause {
 				"An element without selected fields is `{}`. " +
 				"Unsupported: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
 				"`docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},
+	}
+	for i := range list {
+		list[i].onField = slices.Contains([]string{
+			"match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "fuzzy", "regexp", "terms_set", "term", "range",
+			"prefix", "wildcard",
+		}, list[i].Name)
 	}
 	for _, r := range [][2]string{
 		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},

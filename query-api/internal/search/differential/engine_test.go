@@ -101,6 +101,17 @@ func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []
 	return ids, nil
 }
 
+// readHit reads what a search found, beside the person.
+func readHit(result []byte, into *searchtest.Hit) error {
+	var in struct {
+		Score *float64 `json:"_score"`
+		Names []string `json:"matched_queries"`
+	}
+	err := json.Unmarshal(result, &in)
+	into.Score, into.Names = in.Score, in.Names
+	return err
+}
+
 func (e *engine) ask(ctx context.Context, r search.Request) (*search.Page, error) {
 	prepared, err := e.searcher.Prepare(r)
 	if err != nil {
@@ -142,7 +153,11 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 			if err != nil {
 				return out, err
 			}
-			out.Hits = append(out.Hits, searchtest.Hit{ID: id, Inner: inner})
+			hit := searchtest.Hit{ID: id, Inner: inner}
+			if err := readHit(p.Results[i], &hit); err != nil {
+				return out, err
+			}
+			out.Hits = append(out.Hits, hit)
 		}
 		if p.Next == "" || len(out.Hits) >= maxHits {
 			return out, nil
@@ -151,9 +166,10 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 	}
 }
 
-// allowed returns a function that reports whether a clause or parameter is supported.
-func allowed(aggregations bool) func(name, parameter string) bool {
-	known := map[string]bool{"sort": true, "aggs": aggregations}
+// allowed returns a function that reports whether a clause or parameter is supported, with aggregations and names of
+// clauses if extended is set.
+func allowed(extended bool) func(name, parameter string) bool {
+	known := map[string]bool{"sort": true, "aggs": extended, "_name": extended}
 	for _, c := range clause.Clauses() {
 		if c.Refused != "" {
 			continue

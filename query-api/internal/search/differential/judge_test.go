@@ -175,7 +175,7 @@ func ask(ctx context.Context, index string, body map[string]any, size int) (sear
 	}
 	out := searchtest.Result{Total: res.Total, Aggregations: res.Aggregations}
 	for _, h := range res.Hits {
-		hit := searchtest.Hit{ID: h.ID, Score: h.Score, Sort: h.Sort, Inner: map[string]searchtest.Inner{}}
+		hit := searchtest.Hit{ID: h.ID, Score: h.Score, Sort: h.Sort, Names: h.Names, Inner: map[string]searchtest.Inner{}}
 		for name, inner := range h.Inner {
 			hit.Inner[name] = searchtest.Inner(inner)
 		}

@@ -43,6 +43,8 @@ type Place struct {
 	Keys []Key  `json:"k,omitempty"`
 	Hash uint64 `json:"h"`
 	ID   string `json:"p"`
+	// Score is the score of the person, if it was computed.
+	Score float32 `json:"-"`
 }
 
 // SortFilters returns the filters on elements of sort keys.

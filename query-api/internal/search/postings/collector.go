@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+	"sort"
 	"strconv"
 
 	"muster/query-api/internal/search/aggregation"
@@ -39,6 +40,14 @@ type candidate struct {
 	id   string // the profile id, if several people have the hash
 	// view is the index of the part, row the person's row in it.
 	view, row int
+	score     float32  // if scores are computed
+	group     groupKey // if the page is collapsed
+}
+
+// groupKey is the value of the field of Question.Collapse.
+type groupKey struct {
+	text   string
+	number int64
 }
 
 // compare orders candidates: by the sort keys, the hash and the profile id.
@@ -147,10 +156,16 @@ type collector struct {
 	candidate candidate
 	partials  []aggregation.Partial
 	budget    *aggregation.Budget
+	skip      int
+	scored    bool
+	collapsed bool
+	collapse  column            // of the part
+	groups    map[groupKey]bool // those of best
 }
 
 func newCollector(q *Question, fallible bool) (*collector, error) {
-	c := &collector{limit: q.Limit, fallible: fallible, partials: aggregation.NewPartials(q.Aggregations)}
+	c := &collector{limit: q.Limit, fallible: fallible, partials: aggregation.NewPartials(q.Aggregations),
+		skip: q.Skip, scored: q.scored(), collapsed: q.Collapse != nil, groups: make(map[groupKey]bool)}
 	for _, s := range q.Sort {
 		if s.Kind == planner.SortDocument {
 			continue
@@ -277,7 +292,8 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 	root := plan.root
 	c.keys, c.candidate.view = plan.keys, number
 	same, constant := root.uniformScore()
-	scored := slices.ContainsFunc(c.sorts, func(s planner.Sort) bool { return s.Kind == planner.SortScore })
+	scored := c.scored
+	c.collapse = plan.collapse
 	for lo := from; lo < to; lo += window {
 		if pace.yielding {
 			runtime.Gosched()
@@ -448,7 +464,7 @@ func (c *collector) check(out []uint64) {
 // offer adds a person to the page if it belongs before the last hit.
 func (c *collector) offer(p *part, row int, score float64) {
 	one := &c.candidate
-	one.hash, one.row, one.id = p.hashes[row], row, p.ids[row]
+	one.hash, one.row, one.id, one.score = p.hashes[row], row, p.ids[row], float32(score)
 	for i := range c.sorts {
 		s := &c.sorts[i]
 		if s.Kind == planner.SortScore {
@@ -465,6 +481,10 @@ func (c *collector) offer(p *part, row int, score float64) {
 		}
 	}
 	if !c.follows(one) {
+		return
+	}
+	if c.collapsed {
+		c.offerGroup(one)
 		return
 	}
 	if len(c.best) < c.limit {
@@ -486,6 +506,36 @@ func (c *collector) offer(p *part, row int, score float64) {
 	c.best[0] = *one
 	c.best[0].keys = keys
 	c.down(0)
+}
+
+// offerGroup adds a person to a collapsed page if it belongs before the last hit and those of its group. The hits are
+// in order, the last one first. A group whose hit was dropped comes back with a better one, if it has any.
+func (c *collector) offerGroup(one *candidate) {
+	one.group = groupKey{}
+	if c.collapse.texts != nil {
+		one.group.text = c.collapse.texts[one.row]
+	} else {
+		one.group.number = c.collapse.numbers[one.row]
+	}
+	full := len(c.best) == c.limit
+	switch {
+	case full && c.compare(one, &c.best[0]) >= 0:
+		return
+	case c.groups[one.group]:
+		i := slices.IndexFunc(c.best, func(b candidate) bool { return b.group == one.group })
+		if c.compare(one, &c.best[i]) >= 0 {
+			return
+		}
+		c.best = slices.Delete(c.best, i, i+1)
+	case full:
+		delete(c.groups, c.best[0].group)
+		c.best = slices.Delete(c.best, 0, 1)
+	}
+	added := *one
+	added.keys = slices.Clone(one.keys)
+	at := sort.Search(len(c.best), func(i int) bool { return c.compare(&c.best[i], one) < 0 })
+	c.best = slices.Insert(c.best, at, added)
+	c.groups[one.group] = true
 }
 
 // down restores the heap below a candidate.
@@ -519,9 +569,10 @@ func (c *collector) hide(p *part, hidden []uint64) {
 
 func (c *collector) answer() *Answer {
 	slices.SortFunc(c.best, func(a, b candidate) int { return c.compare(&a, &b) })
+	c.best = c.best[min(c.skip, len(c.best)):]
 	a := &Answer{Total: c.total, Invalid: c.invalid, page: c.best}
 	for _, b := range c.best {
-		p := planner.Place{Hash: b.hash, ID: b.id}
+		p := planner.Place{Hash: b.hash, ID: b.id, Score: b.score}
 		for i, k := range b.keys {
 			p.Keys = append(p.Keys, k.cursorKey(c.sorts[i]))
 		}

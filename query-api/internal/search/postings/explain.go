@@ -18,7 +18,7 @@ type Reading struct {
 // Explain returns the statements of a question that run with an empty cache.
 func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Reading, error) {
 	c := compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx}}
-	if _, err := c.plan(q, q.Limit > 0 && planner.Scored(q.Sort)); err != nil {
+	if _, err := c.plan(q, q.scored()); err != nil {
 		return nil, err
 	}
 	n := c.needs

@@ -22,7 +22,14 @@ type Question struct {
 	// First counts, in Stats, the terms that scores need.
 	First bool
 	After *planner.Place // nil: from the beginning
-	Limit int            // people of the page; 0: only the total
+	// Skip is the number of people before the page, Limit their number up to its end; 0: only the total.
+	Skip, Limit int
+	// TrackScores computes scores even if the order does not depend on them.
+	TrackScores bool
+	// Collapse, if set, is the field of which only the first person with each value counts, except in the total.
+	Collapse *algebra.Field
+	// Named are clauses of which the answer tells whether they match the people of the page.
+	Named []algebra.Node
 	// Hidden are the profile hashes of people who are neither ranked nor counted.
 	Hidden []uint64
 	// MaxTime bounds ranking, after reading; 0: no limit. If exceeded, the error is context.DeadlineExceeded.
@@ -48,6 +55,8 @@ type Answer struct {
 	Invalid bool
 	// Elements are, for each place and each of Question.Inner, the elements that match.
 	Elements [][][]Element
+	// Matches are, for each place and each of Question.Named, whether it matches.
+	Matches [][]bool
 	// Aggregations are the results of Question.Aggregations.
 	Aggregations []aggregation.Value
 
@@ -68,6 +77,8 @@ type plan struct {
 	keys         []sortKey // one for each sort key that has values
 	inner        []innerPlan
 	aggregations []aggregator
+	collapse     column
+	named        []op
 }
 
 // innerPlan finds the elements that match a clause.
@@ -108,6 +119,14 @@ func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
 			}
 		}
 		p.keys = append(p.keys, key)
+	}
+	if q.Collapse != nil {
+		if p.collapse, err = c.column(*q.Collapse, ""); err != nil {
+			return nil, err
+		}
+	}
+	if p.named, err = c.list(q.Named, "", false); err != nil {
+		return nil, err
 	}
 	for _, n := range q.Inner {
 		inner := innerPlan{scored: n.InnerHits.Scored()}
@@ -166,7 +185,7 @@ func (p *innerPlan) find(row int) (list []Element, invalid bool) {
 // Rank answers a question as of a snapshot. It returns an [Unavailable], a [TooLarge], an error that is [Changed], or
 // an error of reading.
 func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, error) {
-	scored := q.Limit > 0 && planner.Scored(q.Sort)
+	scored := q.scored()
 	if q.First {
 		if err := x.count(ctx, s, q); err != nil {
 			return nil, err
@@ -236,8 +255,8 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	if a.Aggregations, err = aggregation.Finish(q.Aggregations, collectors[0].partials); err != nil {
 		return nil, &TooLarge{err.Error()}
 	}
-	if len(q.Inner) > 0 && len(a.Places) > 0 {
-		err = c.inner(ctx, x, q, views, a)
+	if len(q.Inner)+len(q.Named) > 0 && len(a.Places) > 0 {
+		err = c.details(ctx, x, q, views, a)
 	}
 	return a, err
 }
@@ -255,11 +274,14 @@ func (c *compiler) worker(ctx context.Context, x *Index) (own *compiler, done fu
 	}
 }
 
-// inner finds the elements of the people of a page.
-func (c *compiler) inner(ctx context.Context, x *Index, q *Question, views []*view, a *Answer) error {
+// scored reports whether scores are computed.
+func (q *Question) scored() bool { return q.Limit > 0 && (q.TrackScores || planner.Scored(q.Sort)) }
+
+// details finds the elements of the people of a page, and the named clauses that match them.
+func (c *compiler) details(ctx context.Context, x *Index, q *Question, views []*view, a *Answer) error {
 	own, done := c.worker(ctx, x)
 	defer done()
-	a.Elements = make([][][]Element, len(a.page))
+	a.Elements, a.Matches = make([][][]Element, len(a.page)), make([][]bool, len(a.page))
 	for number, v := range views {
 		var plan *plan
 		for i := range a.page {
@@ -269,12 +291,18 @@ func (c *compiler) inner(ctx context.Context, x *Index, q *Question, views []*vi
 			if plan == nil {
 				var err error
 				own.view, own.next = v, 0
-				if plan, err = own.plan(q, q.Limit > 0 && planner.Scored(q.Sort)); err != nil {
+				if plan, err = own.plan(q, q.scored()); err != nil {
 					return err
 				}
 			}
+			row := a.page[i].row
+			found := make([]uint64, 1)
+			for _, n := range plan.named {
+				n.match(row, row+1, found)
+				a.Matches[i] = append(a.Matches[i], found[0]>>(row&63)&1 != 0)
+			}
 			for k := range plan.inner {
-				list, invalid := plan.inner[k].find(a.page[i].row)
+				list, invalid := plan.inner[k].find(row)
 				a.Elements[i] = append(a.Elements[i], list)
 				a.Invalid = a.Invalid || invalid
 			}
@@ -292,6 +320,14 @@ func (c *collector) join(other *collector) {
 	c.invalid = c.invalid || other.invalid
 	c.best = append(c.best, other.best...)
 	slices.SortFunc(c.best, func(a, b candidate) int { return c.compare(&a, &b) })
+	if c.collapsed {
+		seen := make(map[groupKey]bool, len(c.best))
+		c.best = slices.DeleteFunc(c.best, func(one candidate) bool {
+			isLater := seen[one.group]
+			seen[one.group] = true
+			return isLater
+		})
+	}
 	c.best = c.best[:min(len(c.best), c.limit)]
 }
 
@@ -355,7 +391,7 @@ func (x *Index) Identify(ctx context.Context, s *Snapshot, a *Answer) error {
 // NeedsCounts reports whether a question depends on document frequencies: whether scores decide the matches or the
 // order.
 func NeedsCounts(q *Question) bool {
-	return planner.ScoresDecide(q.Node) || planner.Scores(q.Node, q.Sort) && q.Limit > 0
+	return planner.ScoresDecide(q.Node) || (q.TrackScores || planner.Scores(q.Node, q.Sort)) && q.Limit > 0
 }
 
 // count counts the terms that scores need, each in all live people and elements.

@@ -128,7 +128,7 @@ func (g *Generator) aggregationFilter(s scope) any {
 		raw, err := json.Marshal(q, json.Deterministic(true))
 		body := string(raw)
 		unnamed := strings.Contains(body, "query_string") || strings.Contains(body, "multi_match")
-		if q != nil && err == nil && len(named) == 0 && !identifies(body) && !strings.Contains(body, "min_score") &&
+		if q != nil && err == nil && len(named) == 0 && !identifies(body) && !strings.Contains(body, "min_score") && !strings.Contains(body, "_name\"") &&
 			!(unnamed && !strings.Contains(body, `"fields"`)) && !strings.Contains(body, `"ids"`) {
 			return q
 		}

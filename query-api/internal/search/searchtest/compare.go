@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -27,6 +28,7 @@ type Hit struct {
 	Score *float64         // nil if unknown, or if the order is another
 	Sort  []jsontext.Value // values of the sort keys, of the reference only
 	Inner map[string]Inner // by the names of inner_hits
+	Names []string         // of the clauses that match
 }
 
 // Tolerance is the maximum relative difference of equal scores.
@@ -66,9 +68,14 @@ func Compare(reference, got Result, totalsOnly bool) error {
 		if h.Score != nil && want.Score != nil && !near(*h.Score, *want.Score) {
 			return fmt.Errorf("hit %d, %s, has score %g, want %g", i, h.ID, *h.Score, *want.Score)
 		}
+		if a, b := distinct(h.Names), distinct(want.Names); !slices.Equal(a, b) {
+			return fmt.Errorf("names of hit %d, %s, are %v, want %v", i, h.ID, a, b)
+		}
 	}
 	return nil
 }
+
+func distinct(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // firstDifference names the first hits that only one of the two has.
 func firstDifference(reference, got Result) string {

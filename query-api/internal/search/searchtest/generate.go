@@ -161,6 +161,9 @@ func (g *Generator) clause(s scope, depth int) any {
 			if n -= g.weight(c, depth); n < 0 {
 				if q := c.draw(g, s, depth); q != nil {
 					g.use(c.name)
+					if s.path == "" && g.allowed("_name", "") && g.r.IntN(8) == 0 {
+						g.name(c.name, q)
+					}
 					return object(c.name, q)
 				}
 				break
@@ -168,6 +171,22 @@ func (g *Generator) clause(s scope, depth int) any {
 		}
 	}
 	return nil
+}
+
+// name gives a clause a _name, among the parameters of its field if it has one.
+func (g *Generator) name(clause string, q any) {
+	args, ok := q.(map[string]any)
+	switch clause {
+	case "match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "fuzzy", "regexp", "terms_set", "term",
+		"range", "prefix", "wildcard":
+		for _, field := range sorted(args) {
+			args, ok = args[field].(map[string]any)
+		}
+	}
+	if ok {
+		args["_name"] = pick(g.r, "one", "two", "three")
+		g.use("_name")
+	}
 }
 
 // weight returns the weight of a clause; compound clauses are likely where they are allowed.

@@ -1,0 +1,63 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// appendResults renders the results of a page.
+func (s *Search) appendResults(page *Page, r *ranking) error {
+	inner, err := s.innerHits(r)
+	if err != nil {
+		return err
+	}
+	for i, d := range r.documents {
+		if d.JSON == nil {
+			continue // deleted since it was ranked
+		}
+		page.IDs, page.Identifiers = append(page.IDs, d.ID), append(page.Identifiers, d.Identifiers...)
+		shown, err := sourceFilter{s.source, s.searcher.collection.ID}.apply(d.JSON)
+		if err != nil {
+			return fmt.Errorf("search: filter document: %w", err)
+		}
+		shown = shown[: len(shown)-1 : len(shown)-1]
+		if s.scored() {
+			shown = append(shown, `,"_score":`...)
+			shown = strconv.AppendFloat(shown, float64(r.places[i].Score), 'g', -1, 32)
+		}
+		if shown, err = s.appendNames(shown, r, i); err != nil {
+			return err
+		}
+		if inner != nil {
+			shown = append(append(shown, ','), inner[i]...)
+		}
+		page.Results = append(page.Results, append(shown, '}'))
+	}
+	return nil
+}
+
+// appendNames appends the names of the clauses that match a place.
+func (s *Search) appendNames(b []byte, r *ranking, place int) (_ []byte, err error) {
+	var names []string
+	for k, n := range s.named {
+		if r.matches[place][k] && !slices.Contains(names, n.name) {
+			names = append(names, n.name)
+		}
+	}
+	if len(names) == 0 {
+		return b, nil
+	}
+	b = append(b, `,"matched_queries":[`...)
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = jsontext.AppendQuote(b, name); err != nil {
+			return nil, fmt.Errorf("search: names of clauses: %w", err)
+		}
+	}
+	return append(b, ']'), nil
+}
