@@ -1283,9 +1283,18 @@ export interface components {
             timeout?: string | null;
             /**
              * Format: int64
-             * @description Accepted if 0, for compatibility with client libraries. Use `cursor` for later pages.
+             * @description Number of results before the page; `from` + `size` is at most 10,000. Not with `cursor`, which is better for
+             *     later pages: it is not affected by updates.
              */
             from?: number | null;
+            /**
+             * @description `{"field": "profile.location.country.keyword"}` returns only the first person with each value of the field, a
+             *     keyword or a number of the person; those without a value are one group. `total` counts all matches. There
+             *     is one page without a cursor; use `from` for others.
+             */
+            collapse?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Accepted if true or a number, for compatibility with client libraries. `total` is always exact. */
             track_total_hits?: unknown;
             /** @description Accepted if 0. The clause `function_score` has a minimum score. */
@@ -1310,11 +1319,8 @@ export interface components {
              * @enum {boolean}
              */
             profile?: false;
-            /**
-             * @description Accepted if false. Scores are not returned.
-             * @enum {boolean}
-             */
-            track_scores?: false;
+            /** @description Returns `_score` even if `sort` does not depend on scores. It must be the same for all pages. */
+            track_scores?: boolean | null;
         };
         /** @description A page of people; with `dry_run`, a `DryRun`. */
         SearchResponse: {
@@ -1588,6 +1594,13 @@ export interface components {
         };
         /** @description A professional-network person, in the shapes of the search result. */
         EnrichedNetwork: {
+            /**
+             * Format: float
+             * @description In search results, the score, if the order depends on scores or with `track_scores`.
+             */
+            _score?: number;
+            /** @description In search results, the values of `_name` of the clauses that match; absent if there are none. */
+            matched_queries?: string[];
             discovered_link?: components["schemas"]["DiscoveredLink"];
             derived?: components["schemas"]["Derived"];
             /** @description Profile slug. */

@@ -464,6 +464,12 @@ class SearchRequest(TypedDict):
     """Validates the call and returns its maximum cost; nothing is read or charged."""
     timeout: NotRequired[Optional[str]]
     """Lowers the timeout of the search, such as `500ms`, `2s` or `1m`. A search that times out returns 503."""
+    collapse: NotRequired[Optional[dict[str, Any]]]
+    """
+    `{"field": "profile.location.country.keyword"}` returns only the first person with each value of the field, a
+    keyword or a number of the person; those without a value are one group. `total` counts all matches. There
+    is one page without a cursor; use `from` for others.
+    """
 
 
 class SearchStatement(TypedDict):
@@ -1063,6 +1069,10 @@ class EnrichedCodehost(TypedDict):
 class EnrichedNetwork(TypedDict):
     """A professional-network person, in the shapes of the search result."""
 
+    field_score: NotRequired[float]
+    """In search results, the score, if the order depends on scores or with `track_scores`."""
+    matched_queries: NotRequired[list[str]]
+    """In search results, the values of `_name` of the clauses that match; absent if there are none."""
     discovered_link: NotRequired[DiscoveredLink]
     derived: NotRequired[Derived]
     network_username: NotRequired[str]
