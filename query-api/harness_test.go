@@ -88,7 +88,7 @@ func untested() int {
 // Redis outage (TestReplicas_ShareCreditsRatesAndAnswers).
 func unreachable() []string {
 	return []string{
-		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
+		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "identifyPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
 		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
 		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call " +
 			"again in * *",

@@ -156,7 +156,7 @@ COMMENT 'Statements that two accounts belong to one person, newest version of ea
 {{.Distributed "account_links" "link_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
 (
-    `key_hash` UInt64 COMMENT 'XXH64 of the kind of value, a zero byte and the value',
+    `key_hash` UInt64 COMMENT 'XXH64 of the kind of value, a zero byte and the value; of an e-mail address the first 8 bytes of its SHA-256',
     `claim` String COMMENT 'type, value, target_kind, target and source, each ended by a NUL, which no text has' CODEC(ZSTD(1)),
     `type` String ALIAS splitByChar(char(0), claim)[1] COMMENT 'Type of the value: network.username, codehost.email, link.codehost and so on',
     `value` String ALIAS splitByChar(char(0), claim)[2] COMMENT 'Normalized form of the value',

@@ -231,6 +231,54 @@ class PersonDiscoverRequest(TypedDict):
     """Validates the call and returns its maximum cost; nothing is searched or charged."""
 
 
+class PersonIdentifyRequest(TypedDict):
+    """At least one of `name`, `email`, `email_hash` and `phone`. The others tell people apart."""
+
+    name: NotRequired[Optional[str]]
+    """Full name in any order and script, `Given Family` or `Family, Given`."""
+    company: NotRequired[Optional[str]]
+    """Present or former employer."""
+    school: NotRequired[Optional[str]]
+    """School or university."""
+    location: NotRequired[Optional[str]]
+    """City, region or country, or several separated by commas."""
+    title: NotRequired[Optional[str]]
+    """Job title or headline."""
+    phone: NotRequired[Optional[str]]
+    """Phone number with country code."""
+    email: NotRequired[Optional[str]]
+    """Email address."""
+    email_hash: NotRequired[Optional[str]]
+    """MD5 or SHA-256, in hexadecimal, of the email address without surrounding spaces, in lower case."""
+    min_confidence: NotRequired[Optional[float]]
+    """Minimum confidence of the matches. Less certain ones are not charged."""
+    max_credits: NotRequired[Optional[int]]
+    """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
+    dry_run: NotRequired[Optional[bool]]
+    """Validates the call and returns its maximum cost; nothing is searched or charged."""
+
+
+class MatchedAccount(TypedDict):
+    platform: Literal["codehost", "network", "microblog"]
+    username: str
+    """Username without URL prefix."""
+    link: str
+    """Full profile URL."""
+    confidence: float
+    """Calibrated probability that it is an account of the person of the first account; 1 for the first."""
+
+
+class PersonSummary(TypedDict):
+    """A short profile, of the first account."""
+
+    full_name: NotRequired[str]
+    headline: NotRequired[str]
+    title: NotRequired[str]
+    company: NotRequired[str]
+    school: NotRequired[str]
+    location: NotRequired[str]
+
+
 class Evidence(TypedDict):
     """A piece of evidence for or against a match."""
 
@@ -611,6 +659,21 @@ class Social(TypedDict):
     evidence: NotRequired[list[Evidence]]
 
 
+class PersonMatch(TypedDict):
+    confidence: float
+    """Calibrated probability that the description is of this person."""
+    network_username: NotRequired[str]
+    """Professional-network username."""
+    codehost_username: NotRequired[str]
+    """Code-hosting username."""
+    microblog_username: NotRequired[str]
+    """Microblogging username."""
+    accounts: list[MatchedAccount]
+    """The account that was compared with the description, then the person's accounts on other platforms."""
+    profile: PersonSummary
+    evidence: NotRequired[list[Evidence]]
+
+
 class CompanyEnrichRequest(TypedDict):
     """
     At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
@@ -873,6 +936,12 @@ class PersonDiscoverResponse(TypedDict):
     """The input and the profiles found."""
 
     socials: list[Social]
+
+
+class PersonIdentifyResponse(TypedDict):
+    """The matches, most likely first."""
+
+    matches: list[PersonMatch]
 
 
 class CompanyEnrichResult(TypedDict):
