@@ -930,7 +930,24 @@ type Commit struct {
 // Company defines model for Company.
 type Company struct {
 	// CompanyId Internal company ID.
-	CompanyId    *string `json:"company_id,omitempty"`
+	CompanyId *string `json:"company_id,omitempty"`
+
+	// HeadcountByYear People who worked at the company, counted from the positions of the people whom this service knows. Absent if
+	// no year has 5 of them.
+	HeadcountByYear *struct {
+		// AsOf When they were counted. Changes are counted within an hour.
+		AsOf time.Time `json:"as_of"`
+
+		// Sample People with a dated position at the company.
+		Sample int64 `json:"sample"`
+
+		// Years Years with at least 5 people, ascending.
+		Years []struct {
+			// People People on the last day of the year; in the year of `as_of`, at that time.
+			People int64 `json:"people"`
+			Year   int64 `json:"year"`
+		} `json:"years"`
+	} `json:"headcount_by_year,omitempty"`
 	Headquarters *struct {
 		City       *string `json:"city,omitempty"`
 		Country    *string `json:"country,omitempty"`

@@ -541,3 +541,18 @@ ORDER BY (generation)
 SETTINGS {{.Durable}}
 COMMENT 'Generations of the topic of touches';
 {{.Distributed "answer_generations" "generation"}}
+CREATE TABLE IF NOT EXISTS {{.Local "company_headcounts"}}{{.OnCluster}}
+(
+    `company_hash` UInt64 COMMENT 'network_companies.company_hash, the order of the table',
+    `company_id` String COMMENT 'Identity of the company',
+    `run` UInt64 COMMENT 'Time of the count in microseconds since 1970-01-01T00:00:00Z; readers use the newest row of a company',
+    `sample` UInt32 COMMENT 'People with a dated position at the company',
+    `years` Array(UInt16) COMMENT 'Years with at least 5 people, ascending',
+    `people` Array(UInt32) COMMENT 'People who worked there on the last day of each year, or at the time of the count'
+)
+ENGINE = {{.ReplacingMergeTree "company_headcounts" "run"}}
+PARTITION BY run
+ORDER BY (company_hash, company_id)
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Headcount of companies by year, from the positions of people';
+{{.Distributed "company_headcounts" "company_hash"}}
