@@ -33,6 +33,9 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 		return nil, nil
 	}
 	budget := task.Deadline.Sub(now) - s.cfg.Margin
+	if task.Query != nil {
+		return s.handleIdentify(msg, task, budget)
+	}
 	// The caller has gone; the next one will find a result.
 	if budget <= 0 {
 		// Tasks are redelivered after a restart if an earlier one was unfinished.
@@ -57,15 +60,19 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 	}
 	s.metrics.tasks.WithLabelValues(outcome).Inc()
 	s.metrics.seconds.Observe(s.deps.Now().Sub(now).Seconds())
-	value, err := json.Marshal(d, json.Deterministic(true))
+	return result(msg, task.RequestID, event.TypeDiscovery, d.At, d)
+}
+
+// result returns the message with the result of a task.
+func result(msg *message.Message, requestID, eventType string, at time.Time, r any) ([]*message.Message, error) {
+	value, err := json.Marshal(r, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("write result: %w", err)
 	}
-	out := message.NewMessage(task.RequestID, value)
+	out := message.NewMessage(requestID, value)
 	out.SetContext(msg.Context())
 	bus.SetMessageEvent(out, bus.Event{
-		ID: task.RequestID, Type: event.TypeDiscovery, Source: source, Subject: task.RequestID, Time: d.At,
-		ContentType: "application/json",
+		ID: requestID, Type: eventType, Source: source, Subject: requestID, Time: at, ContentType: "application/json",
 	})
 	if key := msg.Metadata[bus.MetadataKey]; key != "" {
 		out.Metadata[bus.MetadataKey] = key
@@ -73,47 +80,113 @@ func (s *Service) handleDiscovery(msg *message.Message) ([]*message.Message, err
 	return []*message.Message{out}, nil
 }
 
-// discover runs a discovery, shared by concurrent tasks with the same account. It continues if the
-// first task is returned, until Run ends. It returns an error only if ctx ends.
-func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
-	budget time.Duration) (*event.Discovery, error) {
-	key := task.Input.Platform + ":" + identity.NormalizeUsername(task.Input.Username)
-	result := s.inFlight.DoChan(key, func() (result any, err error) {
+// handleIdentify handles a task with a query. Its result is for its callers only, so it is not computed after they have
+// gone.
+func (s *Service) handleIdentify(
+	msg *message.Message, task event.DiscoveryTask, budget time.Duration,
+) ([]*message.Message, error) {
+	if budget <= 0 {
+		s.metrics.tasks.WithLabelValues("expired").Inc()
+		return nil, nil
+	}
+	began := s.deps.Now()
+	s.metrics.inFlight.Inc()
+	d, err := s.identify(msg.Context(), task, budget)
+	s.metrics.inFlight.Dec()
+	if err != nil {
+		return nil, err
+	}
+	outcome := "no_match"
+	switch {
+	case !d.Complete():
+		outcome = "degraded"
+	case len(d.Matches) > 0:
+		outcome = "found"
+	}
+	s.metrics.tasks.WithLabelValues(outcome).Inc()
+	s.metrics.seconds.Observe(s.deps.Now().Sub(began).Seconds())
+	return result(msg, task.RequestID, event.TypeIdentification, d.At, d)
+}
+
+// identify runs an identification, shared by concurrent tasks with the same query. It returns an error only if ctx ends.
+func (s *Service) identify(
+	ctx context.Context, task event.DiscoveryTask, budget time.Duration,
+) (*event.Identification, error) {
+	key, err := task.Query.Key()
+	if err != nil {
+		return nil, err
+	}
+	found, err := shared(ctx, s, key, budget, func(ctx context.Context) *event.Identification {
+		return s.finder.Identify(ctx, *task.Query)
+	}, func() *event.Identification {
+		return &event.Identification{At: s.deps.Now().UTC(), Degraded: missingStages()}
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := *found
+	d.RequestID = task.RequestID
+	return &d, nil
+}
+
+// missingStages are the stages of a result without any.
+func missingStages() []string {
+	return []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch}
+}
+
+// shared runs work, shared by concurrent calls with the same key. It continues if the first task is returned, until Run
+// ends. If work panics, the result is failed(). It returns an error only if ctx ends.
+func shared[T any](
+	ctx context.Context, s *Service, key string, budget time.Duration, work func(context.Context) *T, failed func() *T,
+) (*T, error) {
+	done := s.inFlight.DoChan(key, func() (result any, err error) {
 		// singleflight runs this in its own goroutine, where no caller can recover.
 		defer func() {
 			if p := recover(); p != nil {
-				s.deps.Logger.ErrorContext(ctx, "discovery: panic", slog.String("request_id", task.RequestID),
-					slog.String("stack", string(debug.Stack())))
-				result = &event.Discovery{
-					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
-					At: s.deps.Now().UTC(), Degraded: []string{event.StageInput, event.StageKnownLinks,
-						event.StageWebSearch},
-				}
+				s.deps.Logger.ErrorContext(ctx, "discovery: panic", slog.String("stack", string(debug.Stack())))
+				result = failed()
 			}
 		}()
 		backgroundCtx, done := s.background.Start(ctx)
 		defer done()
 		workCtx, cancel := context.WithTimeout(backgroundCtx, budget)
 		defer cancel()
-		if _, erased := s.deps.Suppressed.Account(task.Input.Platform,
-			identity.NormalizeUsername(task.Input.Username)); erased {
-			// An erased person has no other profiles, and providers are not called.
-			return &event.Discovery{
-				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}},
-				At: s.deps.Now().UTC(),
-			}, nil
-		}
 		s.metrics.executed.Inc()
-		return s.finder.Find(workCtx, task.Input), nil
+		return work(workCtx), nil
 	})
 	select {
-	case r := <-result:
-		d := *r.Val.(*event.Discovery) // set above
-		d.RequestID = task.RequestID
-		return &d, r.Err
+	case r := <-done:
+		return r.Val.(*T), r.Err // set above
 	case <-ctx.Done():
 		return nil, fmt.Errorf("discovery: %w", context.Cause(ctx))
 	}
+}
+
+// discover runs a discovery, shared by concurrent tasks with the same account. It continues if the
+// first task is returned, until Run ends. It returns an error only if ctx ends.
+func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
+	budget time.Duration) (*event.Discovery, error) {
+	input := event.Discovery{
+		Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
+	}
+	key := identity.NormalizeUsername(task.Input.Username)
+	// An erased person has no other profiles, and providers are not called.
+	if _, erased := s.deps.Suppressed.Account(task.Input.Platform, key); erased {
+		input.RequestID = task.RequestID
+		return &input, nil
+	}
+	found, err := shared(ctx, s, task.Input.Platform+":"+key, budget, func(ctx context.Context) *event.Discovery {
+		return s.finder.Find(ctx, task.Input)
+	}, func() *event.Discovery {
+		input.Degraded = missingStages()
+		return &input
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := *found
+	d.RequestID = task.RequestID
+	return &d, nil
 }
 
 // Find runs one discovery without a task, until ctx ends. It needs no Run and does not count in the

@@ -137,8 +137,12 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	s.finder = finder.New(s.reader, scores, deps.Logger, deps.Now).WithPrior(cfg.Providers.Prior).
-		WithProviders(finderProviders)
+	descriptions, err := evidence.Descriptions()
+	if err != nil {
+		return nil, fmt.Errorf("discovery-worker: %w", err)
+	}
+	s.finder = finder.New(s.reader, scores, deps.Logger, deps.Now).WithDescriptions(descriptions).
+		WithPrior(cfg.Providers.Prior).WithProviders(finderProviders)
 	if s.profiles, err = newProfileBuilder(languageModel, deps, s.reader, s.finder); err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}

@@ -36,13 +36,15 @@ type fixture struct {
 	// metrics are those of the worker that was started last.
 	metrics *prometheus.Registry
 
-	mu      sync.Mutex
-	results map[string][]event.Discovery // by request ID
+	mu         sync.Mutex
+	results    map[string][]event.Discovery // by request ID
+	identified map[string][]event.Identification
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, results: make(map[string][]event.Discovery)}
+	f := &fixture{t: t, results: make(map[string][]event.Discovery),
+		identified: make(map[string][]event.Identification)}
 	var err error
 	f.conn, err = clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t), MaxOpenConns: 4})
 	require.NoError(t, err)
@@ -62,12 +64,18 @@ func newFixture(t *testing.T) *fixture {
 	follower := bus.Follow(t.Context(), f.bus,
 		bus.FollowConfig{Topics: []string{event.TopicDiscovery},
 			Handle: func(_ context.Context, m kafka.Message) error {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if e, err := bus.GetEvent(m.Headers); err == nil && e.Type == event.TypeIdentification {
+					var d event.Identification
+					err := json.Unmarshal(m.Value, &d)
+					f.identified[d.RequestID] = append(f.identified[d.RequestID], d)
+					return err
+				}
 				var d event.Discovery
 				if err := json.Unmarshal(m.Value, &d); err != nil {
 					return err
 				}
-				f.mu.Lock()
-				defer f.mu.Unlock()
 				f.results[d.RequestID] = append(f.results[d.RequestID], d)
 				return nil
 			}})
@@ -216,6 +224,35 @@ func TestService_DiscoversLinkedProfiles(t *testing.T) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		require.Empty(t, f.results["too late"])
+	})
+	t.Run("query", func(t *testing.T) {
+		ask := func(id string, q event.PersonQuery, deadline time.Time) {
+			value, err := json.Marshal(event.DiscoveryTask{RequestID: id, Query: &q, RequestedAt: time.Now(),
+				Deadline: deadline})
+			require.NoError(t, err)
+			key, err := q.Key()
+			require.NoError(t, err)
+			require.NotContains(t, key, "Juno")
+			f.publish(key, value)
+		}
+		ask("left", event.PersonQuery{Name: "Juno Abara", Company: "Quenlix", MinConfidence: 0.45},
+			time.Now().Add(-time.Minute))
+		ask("query", event.PersonQuery{Name: "Juno Abara", Company: "Quenlix", MinConfidence: 0.45}, soon())
+		var found event.Identification
+		require.Eventually(t, func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.identified["query"]) == 0 {
+				return false
+			}
+			found = f.identified["query"][0]
+			return true
+		}, 30*time.Second, 5*time.Millisecond)
+		require.NoError(t, found.Validate())
+		require.Empty(t, found.Degraded)
+		require.Len(t, found.Matches, 1)
+		require.Len(t, found.Matches[0].Accounts, 3)
+		require.Empty(t, f.identified["left"], "its caller has gone")
 	})
 	t.Run("malformed", func(t *testing.T) {
 		f.publish("x", []byte(`{"request_id":""}`))

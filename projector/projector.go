@@ -12,6 +12,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/opensearch"
 	"muster/projector/answers"
+	"muster/projector/headcount"
 	"muster/projector/internal/rejected"
 	"muster/projector/project"
 	"muster/projector/searchsink"
@@ -180,6 +181,7 @@ func (p *Projector) runAll(ctx context.Context) error {
 	running.Go(func() { answers.Watch(ctx, p.answers, p.answersDeps) })
 	if p.cfg.Group == Group { // Others write to their own database.
 		running.Go(func() { suggestions.Watch(ctx, p.deps.Conn, p.deps.Logger) })
+		running.Go(func() { headcount.Watch(ctx, p.deps.Conn, p.deps.Logger) })
 	}
 	if p.sink != nil {
 		running.Go(func() {

@@ -27,6 +27,7 @@ func TestCost_IsKnownBeforeTheCallAndBounded(t *testing.T) {
 		{networkPath, `{"network":"octavia"`, "Webset", 2, 400, ""},
 		{codehostPath, `{"codehost":["octa","8","9"]`, "Webset", 6, 400, ", or send fewer identifiers"},
 		{"/v1/person/discover", `{"codehost":"octa"`, "Discover", 5, 400, ""},
+		{"/v1/person/identify", `{"name":"Octavia Lin"`, "Discover", 5, 400, ""},
 		{"/v1/context", `{"person":"Octavia Lin"`, "Context", 1, 400, ""},
 	} {
 		remaining := 10_000. - f.remaining()

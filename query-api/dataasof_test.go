@@ -42,6 +42,7 @@ func TestDataAsOf_IsOnEveryDataResponse(t *testing.T) {
 		f.post(searchPath, `{"query":{"match_all":{}}}`), f.get(networkPath + "?network=octavia"),
 		f.post(networkPath, `{"network":["octavia"]}`), f.get(codehostPath + "?codehost=absent"),
 		f.post(codehostPath, `{"codehost":"absent"}`), f.post("/v1/person/discover", `{"codehost":"octa"}`),
+		f.post("/v1/person/identify", `{"name":"Octavia Lin","dry_run":true}`),
 	} {
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		at, lag := got.asOf()

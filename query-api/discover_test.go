@@ -32,8 +32,24 @@ func (w *worker) asked() int {
 	return len(w.tasks)
 }
 
-// startWorker publishes the result of answer for each task; nil publishes nothing.
+// startWorker publishes the result of answer for each task with an account; nil publishes nothing.
 func startWorker(f *fixture, answer func(event.DiscoveryTask) *event.Discovery) *worker {
+	f.t.Helper()
+	return startTaskWorker(f, event.TypeDiscovery, func(task event.DiscoveryTask, at time.Time) any {
+		if task.Query != nil {
+			return nil
+		}
+		d := answer(task)
+		if d == nil {
+			return nil
+		}
+		d.RequestID, d.Input, d.At = task.RequestID, task.Input, at
+		return d
+	})
+}
+
+// startTaskWorker publishes the result of answer for each task, as an event of a type; nil publishes nothing.
+func startTaskWorker(f *fixture, eventType string, answer func(event.DiscoveryTask, time.Time) any) *worker {
 	f.t.Helper()
 	w := &worker{}
 	writer := bus.NewWriter(f.bus)
@@ -47,18 +63,18 @@ func startWorker(f *fixture, answer func(event.DiscoveryTask) *event.Discovery) 
 			w.mu.Lock()
 			w.tasks = append(w.tasks, task)
 			w.mu.Unlock()
-			d := answer(task)
-			if d == nil {
+			at := time.Now().UTC()
+			result := answer(task, at)
+			if result == nil {
 				return nil
 			}
-			d.RequestID, d.Input, d.At = task.RequestID, task.Input, time.Now().UTC()
-			value, err := json.Marshal(d)
+			value, err := json.Marshal(result)
 			if err != nil {
 				return err
 			}
 			out := kafka.Message{Topic: event.TopicDiscovery, Key: m.Key, Value: value,
 				Headers: bus.SetEvent(nil, bus.Event{
-					ID: task.RequestID, Type: event.TypeDiscovery, Source: "/test", Subject: task.RequestID, Time: d.At,
+					ID: task.RequestID, Type: eventType, Source: "/test", Subject: task.RequestID, Time: at,
 				})}
 			return bus.WriteAll(ctx, writer, []kafka.Message{out})
 		},

@@ -223,6 +223,12 @@ func TestOpenAPI_EveryDocumentedResponseOccurs(t *testing.T) {
 		}
 		return found(task)
 	})
+	startIdentifyWorker(f, func(task event.DiscoveryTask) *event.Identification {
+		if task.Query.Name == "Slow Person" {
+			return nil
+		}
+		return identified()
+	})
 	startContextWorker(f, func(task event.ContextTask) *event.Context {
 		switch string(task.Person) {
 		case `"failed"`:
@@ -366,11 +372,12 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	other, held := map[string]string{
 		"enrichPerson": `{"codehost":"juno"}`, "enrichCompany": `{"company_id":"c_71"}`,
 		"createContext": `{"person":"slow","response_timeout_sec":3}`, "discoverPerson": `{"codehost":"slow"}`,
+		"identifyPerson":    `{"name":"Slow Person"}`,
 		"searchPeople":      `{"query":{"match_all":{}}}`,
 		"explainSearch":     `{"query":{"match":{"profile.headline":"compiler"}}}`,
 		"submitBulk":        "{\"codehost\":\"juno\"}\n",
 		"postNetworkPerson": `{"network":"juno"}`, "postCodehostPerson": `{"codehost":"juno"}`,
-	}[op.OperationID], op.OperationID == "createContext" || op.OperationID == "discoverPerson"
+	}[op.OperationID], slices.Contains([]string{"createContext", "discoverPerson", "identifyPerson"}, op.OperationID)
 	got := f.do(op.method, call.path, other, key)
 	require.Equal(t, 422, got.status, got.body)
 
@@ -400,6 +407,9 @@ func otherwise(t *testing.T, f *fixture, store *gate) {
 	require.Equal(t, 200, f.post("/v1/person/search", query+cursor).status)
 	require.Equal(t, 200, f.post("/v1/person/search/explain", query+cursor).status)
 	require.Equal(t, 200, f.post("/v1/person/discover", `{"network":"octavia-lin"}`).status)
+	require.Equal(t, 200, f.post("/v1/person/identify", `{"name":"Octavia Lin","company":"Quenlix","school":"Oslo",`+
+		`"location":"Oslo","title":"Engineer","phone":"+47 555 01 234","email":"octavia@example.com","min_confidence":0,`+
+		`"max_credits":1,"dry_run":true}`).status)
 	require.Equal(t, 200, f.post(networkPath, `{"network":"octavia-lin","dry_run":true}`).status)
 	require.Equal(t, 200, f.get(codehostPath+"?codehost=octavia&dry_run=true&max_credits=1").status)
 	waiting := keptJob(t, f, "waiting")
@@ -438,8 +448,8 @@ func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 	for _, op := range operations(t) {
 		switch op.OperationID {
 		// These do not need the store.
-		case "getOpenAPI", "getUsage", "createContext", "discoverPerson", "getWebhook", "setWebhook", "deleteWebhook",
-			"rotateKey", "rotateWebhookSecret", "testWebhook":
+		case "getOpenAPI", "getUsage", "createContext", "discoverPerson", "identifyPerson", "getWebhook", "setWebhook",
+			"deleteWebhook", "rotateKey", "rotateWebhookSecret", "testWebhook":
 			continue
 		}
 		got := f.do(op.method, op.requests[0].path, op.requests[0].body, op.requests[0].header(nil))
@@ -452,9 +462,13 @@ func TestDiscover_StopsAtRequestTimeout(t *testing.T) {
 	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) {
 		cfg.RequestTimeout, cfg.DiscoveryBudget = time.Nanosecond, time.Nanosecond
 	})
-	got := f.post("/v1/person/discover", `{"codehost":"octavia"}`)
-	require.Equal(t, 503, got.status, got.body)
-	require.Equal(t, "2", got.header.Get("Retry-After"))
+	for path, body := range map[string]string{
+		"/v1/person/discover": `{"codehost":"octavia"}`, identifyPath: `{"name":"Octavia Lin"}`,
+	} {
+		got := f.post(path, body)
+		require.Equal(t, 503, got.status, got.body)
+		require.Equal(t, "2", got.header.Get("Retry-After"))
+	}
 }
 
 // exampleJob is the job of the documented examples.

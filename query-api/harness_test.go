@@ -88,7 +88,7 @@ func untested() int {
 // Redis outage (TestReplicas_ShareCreditsRatesAndAnswers).
 func unreachable() []string {
 	return []string{
-		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
+		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "identifyPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
 		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
 		"getWebhook: 500", "getWebhook: 503", "setWebhook: 500", "deleteWebhook: 500",
 		"rotateWebhookSecret: 500", "testWebhook: 500", "listWebhookDeliveries: 500", "getWebhookDelivery: 500",

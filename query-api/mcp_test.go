@@ -92,7 +92,7 @@ func TestMCP_GoClientCallsEndpoints(t *testing.T) {
 		require.Less(t, len(tool.Description), 3000, tool.Name)
 	}
 	require.Equal(t, []string{"create_context", "discover_person", "enrich_company", "enrich_person", "explain_search",
-		"get_context", "get_usage", "search_people"}, names)
+		"get_context", "get_usage", "identify_person", "search_people"}, names)
 
 	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{
 		Name: "enrich_person", Arguments: map[string]any{"codehost": "octavia"},
@@ -130,6 +130,7 @@ func TestMCP_ToolsAreCheckedAsTheirEndpoints(t *testing.T) {
 		{"enrich_company", `{"network_url":"https://evil.example/company/x"}`, "/v1/company/enrich",
 			`{"network_url":"https://evil.example/company/x"}`},
 		{"discover_person", `{"codehost":"a","network":"b"}`, "/v1/person/discover", `{"codehost":"a","network":"b"}`},
+		{"identify_person", `{"company":"Quenlix"}`, "/v1/person/identify", `{"company":"Quenlix"}`},
 		{"search_people", `{"query":{"match":{"profile.headlin":"x"}}}`, "/v1/person/search",
 			`{"query":{"match":{"profile.headlin":"x"}}}`},
 		{"search_people", `{"query":{"match_all":{}},"size":101}`, "/v1/person/search",

@@ -170,6 +170,12 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, client.SocialPlatformCodehost, discovered.Value.Socials[0].Platform)
 
+	identified, err := api.IdentifyPerson(ctx, client.PersonIdentifyRequest{
+		Name: enriched.Value.Person.Codehost.FullName, Email: username + "@users.noreply.codehost.example",
+	})
+	requirePaid(t, identified.Metadata, err)
+	require.Equal(t, username, identified.Value.Matches[0].CodehostUsername)
+
 	created, err := api.CreateContext(ctx, client.ContextRequest{
 		Person: map[string]any{"code": "https://codehost.example/" + username},
 		Schema: map[string]client.ContextField{"languages": {

@@ -53,6 +53,7 @@ type options struct {
 	histories         string
 	missing           float64
 	authors           *histories.People // of histories
+	descriptions      bool
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -71,6 +72,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"directory of git repositories to train on too, or, without -fit, to evaluate on")
 	weights := flags.String("model", "", "file of the model to evaluate; default: the embedded one")
 	flags.Float64Var(&o.missing, "missing", 1.0/3, "share of the accounts of -histories without a profile")
+	flags.BoolVar(&o.descriptions, "descriptions", false,
+		"evaluate, or with -fit train, the model of descriptions; -questions is the number of people described")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
@@ -89,6 +92,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.descriptions {
+		if model, err = evidence.Descriptions(); err != nil {
+			return err
+		}
+	}
 	if *weights != "" {
 		if model, err = load(*weights); err != nil {
 			return err
@@ -98,9 +106,21 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if len(o.calibrate) == 0 || o.version == "" || o.out == "" {
 			return errors.New("-fit requires -calibrate, -version and -out")
 		}
-		if model, err = o.train(ctx, model, out); err != nil {
+		train := o.train
+		if o.descriptions {
+			train = o.trainDescriptions
+		}
+		if model, err = train(ctx, model, out); err != nil {
 			return err
 		}
+	}
+	if o.descriptions {
+		answers, err := o.described(ctx, o.seeds, model, out)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "model %s\n", model.Version)
+		return printDescribed(out, answers)
 	}
 	if o.histories != "" && len(o.fit) == 0 {
 		_, outcomes, sizes, err := o.history(ctx, model, o.missing, o.questions, out)
@@ -185,14 +205,85 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 	}
 	fitted := evidence.Train(fit, o.version)
 	fitted.Calibrate(fitted.Outcomes(calibrate))
-	text, err := json.Marshal(fitted, json.Deterministic(true), jsontext.WithIndent("  "))
+	return fitted, o.write(fitted)
+}
+
+func (o *options) write(model *evidence.Model) error {
+	text, err := json.Marshal(model, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
-		return nil, fmt.Errorf("write model: %w", err)
+		return fmt.Errorf("write model: %w", err)
 	}
 	if err := os.WriteFile(o.out, append(text, '\n'), 0o600); err != nil {
-		return nil, fmt.Errorf("write model: %w", err)
+		return fmt.Errorf("write model: %w", err)
 	}
-	return fitted, nil
+	return nil
+}
+
+// trainDescriptions trains the weights on the -fit seeds and the calibration on the -calibrate seeds. The data has no
+// phone numbers: an equal one weighs as much as an equal address.
+func (o *options) trainDescriptions(
+	ctx context.Context, model *evidence.Model, out io.Writer,
+) (*evidence.Model, error) {
+	answers, err := o.described(ctx, o.fit, model, out)
+	if err != nil {
+		return nil, err
+	}
+	var groups []evidence.Group
+	for _, a := range answers {
+		groups = append(groups, a.Groups...)
+	}
+	fitted := evidence.Train(groups, o.version)
+	fitted.Weights[evidence.FieldPhone] = map[string]float64{"same": fitted.Weights[evidence.FieldEmail]["same"]}
+	if answers, err = o.described(ctx, o.calibrate, fitted, out); err != nil {
+		return nil, err
+	}
+	var outcomes []evidence.Outcome
+	for _, a := range answers {
+		outcomes = append(outcomes, a.Raw...)
+	}
+	fitted.Calibrate(outcomes)
+	return fitted, o.write(fitted)
+}
+
+// described identifies described people of the synthetic data of seeds.
+func (o *options) described(
+	ctx context.Context, seeds []uint64, model *evidence.Model, out io.Writer,
+) (all []evaluate.DescribedAnswer, err error) {
+	pairs, err := evidence.Default()
+	if err != nil {
+		return nil, err
+	}
+	for _, seed := range seeds {
+		began := time.Now()
+		err = withStore(ctx, func(conn driver.Conn) error {
+			list, err := evaluate.LoadDescriptions(ctx, conn, o.people, seed, o.questions)
+			if err != nil {
+				return err
+			}
+			loaded := time.Since(began)
+			//nolint:contextcheck // Close ends its reads, not a context
+			reader := people.NewReader(conn, identity.Default(), people.Config{})
+			defer reader.Close()
+			f := finder.New(reader, pairs, slog.New(slog.DiscardHandler), time.Now).WithDescriptions(model)
+			answers, err := evaluate.AskDescriptions(ctx, f, list)
+			fmt.Fprintf(out, "seed %d: %d people, %d descriptions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
+				len(list), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
+			all = append(all, answers...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func printDescribed(out io.Writer, answers []evaluate.DescribedAnswer) error {
+	outcomes := make([]histories.GivenOutcome, len(answers))
+	for i, a := range answers {
+		outcomes[i] = a.Outcome
+	}
+	return histories.PrintGiven(out, histories.SummarizeGiven(outcomes))
 }
 
 func (o *options) groups(ctx context.Context, seeds []uint64, model *evidence.Model,

@@ -67,6 +67,8 @@ type Question struct {
 type Data struct {
 	Records   []Record
 	Questions []Question
+	// Descriptions are of the authors, and of invented people who are not in the store, at most as many as Calls.
+	Descriptions []Description
 	// Sizes are the numbers of accounts by class, of which the questions are drawn.
 	Sizes map[Class]int
 	// Repositories, Accounts and Profiles count what was read and built. Ambiguous people have
@@ -170,6 +172,7 @@ func (b *builder) build(people []*person) error {
 	}
 	b.out.Profiles = len(profiles)
 	b.ask(r, named, profiles)
+	b.describe(named)
 	for _, k := range pairs {
 		if err := b.addAccount(k); err != nil {
 			return err

@@ -261,7 +261,10 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
 		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,
 		"SELECT count() FROM lookups WHERE target = 'p4'": s.Count("SELECT count() FROM lookups WHERE " +
-			"target_kind = 'network-person' AND value IN ('alive', 'bob@example.com')"),
+			"target_kind = 'network-person' AND value IN ('alive', 'bob@example.com', '4155550199', '" +
+			readmodel.EmailMD5("bob@example.com") + "')"),
+		"SELECT count() FROM lookups WHERE value = '" + readmodel.EmailMD5("ada@example.com") + "'":                  0,
+		"SELECT count() FROM lookups WHERE target = '7' AND value = '" + readmodel.EmailMD5("bob@example.com") + "'": 1,
 	} {
 		require.Equal(t, want, s.Count(query), query)
 	}

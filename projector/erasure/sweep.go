@@ -260,28 +260,49 @@ func (e *Eraser) removeEvents(ctx context.Context, f *matches, commits []string)
 func (e *Eraser) removeLookups(ctx context.Context, tables []string) error {
 	for _, table := range tables {
 		var hashes []uint64
+		md5s := make(map[string]bool) // of the erased addresses
 		const hash = "cityHash64(type, value, target)"
-		query := "SELECT type, value, target, " + hash + " FROM " + e.layout.From(table) + " WHERE target_kind = '" +
-			readmodel.TargetAccount + "' OR type = '" + string(readmodel.LookupCodehostEmail) + "'"
-		err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
-			var lookup, value, target string
-			var h uint64
-			if err := rows.Scan(&lookup, &value, &target, &h); err != nil {
-				return err
-			}
-			erased := e.linkErased(lookup, value, target)
-			if readmodel.LookupType(lookup) == readmodel.LookupCodehostEmail {
-				erased = e.deps.Suppressed.Author(value)
-			}
-			if erased {
-				hashes = append(hashes, h)
+		read := func(where string, isErased func(lookup readmodel.LookupType, value, target string) bool) error {
+			query := "SELECT type, value, target, " + hash + " FROM " + e.layout.From(table) + " WHERE " + where
+			err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+				var lookup, value, target string
+				var h uint64
+				if err := rows.Scan(&lookup, &value, &target, &h); err != nil {
+					return err
+				}
+				if isErased(readmodel.LookupType(lookup), value, target) {
+					hashes = append(hashes, h)
+				}
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("find lookups of links and authors: %w", err)
 			}
 			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("find lookups of links and authors: %w", err)
 		}
-		if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
+		err := read("target_kind = '"+readmodel.TargetAccount+"' OR type = '"+string(readmodel.LookupCodehostEmail)+"'",
+			func(lookup readmodel.LookupType, value, target string) bool {
+				if lookup != readmodel.LookupCodehostEmail {
+					return e.linkErased(string(lookup), value, target)
+				}
+				erased := e.deps.Suppressed.Author(value)
+				if erased {
+					md5s[readmodel.EmailMD5(value)] = true
+				}
+				return erased
+			})
+		if err == nil && len(md5s) > 0 {
+			addresses := hashes
+			hashes = nil
+			err = read("type = '"+string(readmodel.LookupEmailMD5)+"'",
+				func(_ readmodel.LookupType, value, _ string) bool { return md5s[value] })
+			// Addresses last: an interrupted deletion finds their hashes again.
+			hashes = append(hashes, addresses...)
+		}
+		if err == nil {
+			err = e.deleteHashes(ctx, table, hash, hashes)
+		}
+		if err != nil {
 			return err
 		}
 	}

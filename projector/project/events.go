@@ -158,6 +158,10 @@ func projectEvents[E, R any, P validator[E]](
 		var invalid []rejected.Message
 		for i := range b.Messages {
 			m := &b.Messages[i]
+			// Nothing is stored of identifications: only their callers read them.
+			if attributes, err := bus.GetEvent(m.Headers); err == nil && attributes.Type == event.TypeIdentification {
+				continue
+			}
 			e := P(new(E))
 			err := json.Unmarshal(m.Value, e)
 			if err == nil {

@@ -44,6 +44,9 @@ func TestProjector_OmitsDiscoveriesOfErasedPeople(t *testing.T) {
 	publish("input", account("codehost", "Ghost"))
 	publish("found", account("network", "someone"), account("codehost", "ghost"))
 	publish("kept", account("network", "another"), account("codehost", "alive"))
+	h.Publish(kafka.Message{Topic: event.TopicDiscovery, Key: []byte("identify:1"),
+		Value:   []byte(`{"request_id":"i","at":"2026-01-01T00:00:00Z","matches":[]}`),
+		Headers: bus.SetEvent(nil, bus.Event{ID: "i", Type: event.TypeIdentification, Source: "test", Subject: "i"})})
 	names := func(ctx context.Context) []string {
 		var out []string
 		rows, err := h.Conn.Query(ctx, "SELECT request_id FROM "+readmodel.DiscoveryTable)
@@ -74,6 +77,11 @@ func TestProjector_OmitsDiscoveriesOfErasedPeople(t *testing.T) {
 	require.EqualValues(t, 1, h.Count("SELECT count() FROM "+readmodel.DiscoveredTable+
 		" WHERE found_key = 'another' AND input_key = 'another'"), "the input")
 	require.EqualValues(t, 2, h.Count("SELECT count() FROM "+readmodel.DiscoveredTable))
+	ends, err := bus.EndOffsets(t.Context(), h.Kafka, []string{event.TopicRejected})
+	require.NoError(t, err)
+	for _, end := range ends {
+		require.Zero(t, end.End, "an identification is rejected")
+	}
 }
 
 // Repeated reports replace rows. Operators see the last attempt of each delivery, all attempts of one, and

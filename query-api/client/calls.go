@@ -77,6 +77,14 @@ func (c *Client) ExplainSearch(
 	return callPost[SearchExplanation](ctx, c, "/v1/person/search/explain", search, false, options)
 }
 
+// IdentifyPerson finds the people that a description may be of, most likely first (POST /v1/person/identify). If there
+// is no match, Matches is empty and nothing is charged.
+func (c *Client) IdentifyPerson(
+	ctx context.Context, person PersonIdentifyRequest, options ...CallOption,
+) (*Response[PersonIdentifyResponse], error) {
+	return callPost[PersonIdentifyResponse](ctx, c, "/v1/person/identify", person, person.DryRun, options)
+}
+
 // DiscoverPerson finds a person's profiles on other platforms (POST /v1/person/discover).
 func (c *Client) DiscoverPerson(
 	ctx context.Context, person PersonDiscoverRequest, options ...CallOption,

@@ -92,6 +92,13 @@ const (
 	DiscoveredLinkPlatformNetwork  DiscoveredLinkPlatform = "network"
 )
 
+// Defines values for MatchedAccountPlatform.
+const (
+	MatchedAccountPlatformCodehost  MatchedAccountPlatform = "codehost"
+	MatchedAccountPlatformMicroblog MatchedAccountPlatform = "microblog"
+	MatchedAccountPlatformNetwork   MatchedAccountPlatform = "network"
+)
+
 // Defines values for NetworkAddon.
 const (
 	NetworkAddonCodehost      NetworkAddon = "codehost"
@@ -476,7 +483,30 @@ type Company struct {
 	AdditionalProperties map[string]jsontext.Value `json:",embed"`
 
 	// CompanyID Internal company ID.
-	CompanyID    string `json:"company_id,omitempty"`
+	CompanyID string `json:"company_id,omitempty"`
+
+	// HeadcountByYear People who worked at the company, counted from the positions of the people whom this service knows. Absent if
+	// no year has 5 of them.
+	HeadcountByYear *struct {
+		// AdditionalProperties Fields that the API description does not name.
+		AdditionalProperties map[string]jsontext.Value `json:",embed"`
+
+		// AsOf When they were counted. Changes are counted within an hour.
+		AsOf time.Time `json:"as_of"`
+
+		// Sample People with a dated position at the company.
+		Sample int64 `json:"sample"`
+
+		// Years Years with at least 5 people, ascending.
+		Years []struct {
+			// AdditionalProperties Fields that the API description does not name.
+			AdditionalProperties map[string]jsontext.Value `json:",embed"`
+
+			// People People on the last day of the year; in the year of `as_of`, at that time.
+			People int64 `json:"people"`
+			Year   int64 `json:"year"`
+		} `json:"years"`
+	} `json:"headcount_by_year,omitempty"`
 	Headquarters *struct {
 		// AdditionalProperties Fields that the API description does not name.
 		AdditionalProperties map[string]jsontext.Value `json:",embed"`
@@ -1039,6 +1069,25 @@ type Language struct {
 	Proficiency          string                    `json:"proficiency,omitempty"`
 }
 
+// MatchedAccount defines model for MatchedAccount.
+type MatchedAccount struct {
+	// AdditionalProperties Fields that the API description does not name.
+	AdditionalProperties map[string]jsontext.Value `json:",embed"`
+
+	// Confidence Calibrated probability that it is an account of the person of the first account; 1 for the first.
+	Confidence float64 `json:"confidence"`
+
+	// Link Full profile URL.
+	Link     string                 `json:"link"`
+	Platform MatchedAccountPlatform `json:"platform"`
+
+	// Username Username without URL prefix.
+	Username string `json:"username"`
+}
+
+// MatchedAccountPlatform defines model for MatchedAccount.Platform.
+type MatchedAccountPlatform string
+
 // NetworkAddon defines model for NetworkAddon.
 type NetworkAddon string
 
@@ -1325,6 +1374,89 @@ type PersonEnrichResult struct {
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched []WebsetName `json:"websets_matched,omitempty"`
+}
+
+// PersonIdentifyRequest At least one of `name`, `email`, `email_hash` and `phone`. The others tell people apart.
+type PersonIdentifyRequest struct {
+	// Company Present or former employer.
+	Company string `json:"company,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; nothing is searched or charged.
+	DryRun bool `json:"dry_run,omitzero"`
+
+	// Email Email address.
+	Email string `json:"email,omitempty"`
+
+	// EmailHash MD5 or SHA-256, in hexadecimal, of the email address without surrounding spaces, in lower case.
+	EmailHash string `json:"email_hash,omitempty"`
+
+	// Location City, region or country, or several separated by commas.
+	Location string `json:"location,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// MinConfidence Minimum confidence of the matches. Less certain ones are not charged.
+	MinConfidence *float64 `json:"min_confidence,omitempty"`
+
+	// Name Full name in any order and script, `Given Family` or `Family, Given`.
+	Name string `json:"name,omitempty"`
+
+	// Phone Phone number with country code.
+	Phone string `json:"phone,omitempty"`
+
+	// School School or university.
+	School string `json:"school,omitempty"`
+
+	// Title Job title or headline.
+	Title string `json:"title,omitempty"`
+}
+
+// PersonIdentifyResponse The matches, most likely first; with `dry_run`, a `DryRun`.
+type PersonIdentifyResponse struct {
+	// AdditionalProperties Fields that the API description does not name.
+	AdditionalProperties map[string]jsontext.Value `json:",embed"`
+	CreditsRemaining     *int64                    `json:"credits_remaining,omitempty"`
+	DryRun               bool                      `json:"dry_run,omitzero"`
+	Matches              []PersonMatch             `json:"matches,omitempty"`
+	MaxCredits           *int64                    `json:"max_credits,omitempty"`
+}
+
+// PersonMatch defines model for PersonMatch.
+type PersonMatch struct {
+	// Accounts The account that was compared with the description, then the person's accounts on other platforms.
+	Accounts []MatchedAccount `json:"accounts"`
+
+	// AdditionalProperties Fields that the API description does not name.
+	AdditionalProperties map[string]jsontext.Value `json:",embed"`
+
+	// CodehostUsername Code-hosting username.
+	CodehostUsername string `json:"codehost_username,omitempty"`
+
+	// Confidence Calibrated probability that the description is of this person.
+	Confidence float64    `json:"confidence"`
+	Evidence   []Evidence `json:"evidence,omitempty"`
+
+	// MicroblogUsername Microblogging username.
+	MicroblogUsername string `json:"microblog_username,omitempty"`
+
+	// NetworkUsername Professional-network username.
+	NetworkUsername string `json:"network_username,omitempty"`
+
+	// Profile A short profile, of the first account.
+	Profile PersonSummary `json:"profile"`
+}
+
+// PersonSummary A short profile, of the first account.
+type PersonSummary struct {
+	// AdditionalProperties Fields that the API description does not name.
+	AdditionalProperties map[string]jsontext.Value `json:",embed"`
+	Company              string                    `json:"company,omitempty"`
+	FullName             string                    `json:"full_name,omitempty"`
+	Headline             string                    `json:"headline,omitempty"`
+	Location             string                    `json:"location,omitempty"`
+	School               string                    `json:"school,omitempty"`
+	Title                string                    `json:"title,omitempty"`
 }
 
 // ProfileCertification defines model for ProfileCertification.

@@ -35,12 +35,15 @@ type Account struct {
 	Username string `json:"username"`
 }
 
-// DiscoveryTask requests the other profiles of a person, on TopicDiscoveryTask with the account's key, so
-// that the same worker receives equal inputs from several replicas.
+// DiscoveryTask requests the other profiles of a person, or, with Query, the people that the query may describe. It is
+// on TopicDiscoveryTask with the key of the account or query, so that the same worker receives equal inputs from
+// several replicas.
 type DiscoveryTask struct {
-	RequestID   string    `json:"request_id"`
-	Input       Account   `json:"input"`
-	RequestedAt time.Time `json:"requested_at"`
+	RequestID string  `json:"request_id"`
+	Input     Account `json:"input,omitzero"`
+	// Query is set instead of Input; its result is an [Identification].
+	Query       *PersonQuery `json:"query,omitempty"`
+	RequestedAt time.Time    `json:"requested_at"`
 	// Deadline is when the caller stops waiting. Later tasks are still executed, for the next caller, unless
 	// they are older than DiscoveryTaskAge.
 	Deadline time.Time `json:"deadline"`
@@ -54,7 +57,11 @@ func (t *DiscoveryTask) Validate() error {
 	switch {
 	case t.RequestID == "":
 		return errors.New("discovery task without request_id")
-	case t.Input.Platform == "" || t.Input.Username == "":
+	case t.Query != nil && t.Input != (Account{}):
+		return fmt.Errorf("discovery task %s with input and query", t.RequestID)
+	case t.Query != nil && !t.Query.IsSelective():
+		return fmt.Errorf("discovery task %s with a query without name, address and phone", t.RequestID)
+	case t.Query == nil && (t.Input.Platform == "" || t.Input.Username == ""):
 		return fmt.Errorf("discovery task %s without input", t.RequestID)
 	case t.RequestedAt.IsZero() || t.Deadline.IsZero():
 		return fmt.Errorf("discovery task %s without requested_at or deadline", t.RequestID)

@@ -8,6 +8,7 @@ import (
 	"muster/schemas/derive"
 	"muster/schemas/identity"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Position is the location of a record: topic, partition and offset.
@@ -177,6 +178,23 @@ func (l *lookupWriter) addAll(t LookupType, values []string) {
 	for _, v := range values {
 		l.add(t, v)
 	}
+}
+
+// addEmails indexes the record by e-mail addresses and their hashes.
+func (l *lookupWriter) addEmails(t LookupType, addresses ...string) {
+	for _, a := range addresses {
+		l.add(t, a)
+		l.add(LookupEmailMD5, EmailMD5(a))
+	}
+}
+
+// maxPhones is the maximum number of phone numbers by which a record is indexed.
+const maxPhones = 10
+
+// addPhones indexes a person's record by its phone numbers.
+func (l *lookupWriter) addPhones() {
+	numbers := suppress.RecordPhones(l.rec)
+	l.addAll(LookupPhone, numbers[:min(len(numbers), maxPhones)])
 }
 
 // add indexes the record by a value. Empty values are ignored.

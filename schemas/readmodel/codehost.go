@@ -65,7 +65,8 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 
 	l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
 	l.addUsername(LookupCodehostUsername, usernameKey, network)
-	l.addAll(LookupCodehostEmail, emails)
+	l.addEmails(LookupCodehostEmail, emails...)
+	l.addPhones()
 	l.addAll(LookupCodehostNetworkUsername, network)
 	l.addAll(LookupCodehostMicroblogUsername, microblog)
 	if p.Type != "Organization" && p.Type != "Bot" {

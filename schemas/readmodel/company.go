@@ -14,7 +14,7 @@ type companyShapes struct {
 func newCompanyShapes() companyShapes {
 	return companyShapes{
 		company: reserve("company_id", "network_slug", "network_id", "profile", "headquarters", "images",
-			"last_updated",
+			"last_updated", "headcount_by_year",
 			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link"),
 		profile: reserve("name", "tagline", "description", "industry", "company_size", "website", "phone",
 			"employees", "founded").lists("specialties"),

@@ -92,7 +92,7 @@ func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.Codeho
 	}
 	if author := (commitAuthor{*p.UserID, address}); address != "" && author != b.lastAuthor {
 		l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
-		l.add(LookupCodehostEmail, address)
+		l.addEmails(LookupCodehostEmail, address)
 		b.lastAuthor = author
 	}
 	content := appendField(r.content[:0], identity.NormalizeUsername(p.AuthorLogin))

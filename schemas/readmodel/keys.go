@@ -1,6 +1,13 @@
 package readmodel
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"crypto/md5" //nolint:gosec // callers have such hashes of addresses; nothing relies on their strength
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // LookupType is the kind of value of a row of lookups.
 type LookupType string
@@ -40,6 +47,10 @@ const (
 	LookupLinkNetwork LookupType = "link.network"
 	// LookupLinkMicroblog: account-links that name a microblog username.
 	LookupLinkMicroblog LookupType = "link.microblog"
+	// LookupEmailMD5: a person by the MD5 of an e-mail address ([EmailMD5]).
+	LookupEmailMD5 LookupType = "email_md5"
+	// LookupPhone: a person by a phone number (suppress.RecordPhones).
+	LookupPhone LookupType = "phone"
 )
 
 // LookupLink returns the lookup type of account links by an account of a platform ("codehost", "network",
@@ -74,9 +85,12 @@ const (
 
 // KeyHash returns the hash under which lookups index a value: XXH64 of the value's namespace, a zero byte and
 // the value. All types of usernames of one platform share a namespace, as do all types of e-mail addresses:
-// they are looked up together, and the cost of a read grows with its keys. Readers compare type and value,
-// since hashes may collide.
+// they are looked up together, and the cost of a read grows with its keys. The hash of an e-mail address is
+// [EmailHash] of its SHA-256. Readers compare type and value, since hashes may collide.
 func KeyHash(t LookupType, value string) uint64 {
+	if t.isEmail() {
+		return EmailHash(sha256.Sum256([]byte(value)))
+	}
 	var stack [96]byte
 	buf := append(stack[:0], t.namespace()...)
 	buf = append(buf, 0)
@@ -93,8 +107,6 @@ func (t LookupType) namespace() string {
 		return "codehost username"
 	case LookupMicroblogUsername, LookupNetworkMicroblogUsername, LookupCodehostMicroblogUsername, LookupLinkMicroblog:
 		return "microblog username"
-	case LookupNetworkEmail, LookupCodehostEmail:
-		return "email"
 	}
 	return string(t)
 }
@@ -104,6 +116,28 @@ const (
 	namespaceProfile LookupType = "network.profile_id"
 	namespaceCompany LookupType = "company.company_id"
 )
+
+// isEmail reports whether the values of a type are e-mail addresses.
+func (t LookupType) isEmail() bool { return t == LookupNetworkEmail || t == LookupCodehostEmail }
+
+// EmailHash returns the hash under which lookups index an e-mail address, from the SHA-256 of its normalized form:
+// an address can be found by its SHA-256 without a row of its own.
+func EmailHash(sum [sha256.Size]byte) uint64 { return binary.BigEndian.Uint64(sum[:8]) }
+
+// HasEmailSum reports whether a row indexes an e-mail address with this SHA-256.
+func (r *LookupRow) HasEmailSum(sum [sha256.Size]byte) bool {
+	return LookupType(r.Type).isEmail() && sha256.Sum256([]byte(r.Value)) == sum
+}
+
+// EmailMD5 returns the value under which [LookupEmailMD5] indexes a normalized e-mail address: the first half of its
+// MD5. Readers compare the whole MD5 with the addresses of the record.
+func EmailMD5(address string) string {
+	sum := md5.Sum([]byte(address)) //nolint:gosec // see the import
+	return EmailMD5Prefix(sum)
+}
+
+// EmailMD5Prefix returns EmailMD5 of the address with an MD5.
+func EmailMD5Prefix(sum [md5.Size]byte) string { return hex.EncodeToString(sum[:8]) }
 
 // ProfileHash returns network_people.profile_hash of a profile_id.
 func ProfileHash(profileID string) uint64 { return KeyHash(namespaceProfile, profileID) }

@@ -36,6 +36,8 @@ func TestKeyHash_IsStable(t *testing.T) {
 		"company":   {0x3076714c95a9e123, readmodel.CompanyHash("a")},
 		"microblog": {0xddf569bf08629cf8, readmodel.MicroblogHash("a")},
 		"link":      {0xdce47cca436cc70c, readmodel.LinkHash("a")},
+		// The first bytes of `printf a@x.example | sha256sum`.
+		"email": {0xcbfac86646b35646, readmodel.KeyHash(readmodel.LookupNetworkEmail, "a@x.example")},
 	} {
 		require.Equal(t, c.want, c.is, name)
 	}

@@ -69,7 +69,8 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 
 	l := b.lookupsOf(rec, TargetNetworkPerson, p.ProfileID, at)
 	l.addUsername(LookupNetworkUsername, usernameKey, codehost)
-	l.addAll(LookupNetworkEmail, emails)
+	l.addEmails(LookupNetworkEmail, emails...)
+	l.addPhones()
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
 	// Derived names have the same keys.

@@ -296,7 +296,8 @@ func TestNetworkPerson_HasKeysAndLookups(t *testing.T) {
 			`"personal_email":"a@x.example",
 		"codehost_username":"AnnHub","microblog_username":"@annm","social_accounts":`+
 			`["https://www.codehost.example/annhub?x=1","http://codehost.example/other/",`+
-			`"https://microblog.example/annm","mailto:b@x.example","https://network.example/in/zed"]}`)
+			`"https://microblog.example/annm","mailto:b@x.example","https://network.example/in/zed"],`+
+			`"phone":"+47 555 01 234"}`)
 	b := rowsOf(t, rec)
 	row := &b.networkPeople
 	require.Equal(t, "ann", row.usernameKey.list[0])
@@ -313,8 +314,8 @@ func TestNetworkPerson_HasKeysAndLookups(t *testing.T) {
 		got = append(got, l.Type+" "+l.Value)
 	}
 	require.Equal(t, []string{
-		"network.username ann", "network.email a@x.example", "network.email b@x.example",
-		"network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm",
+		"network.username ann", "network.email a@x.example", "email_md5 f94c13b37fe3a35a", "network.email b@x.example",
+		"email_md5 c89739ef3541a47f", "phone 4755501234", "network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm",
 		"handle.network ann",
 	}, got)
 }

@@ -22,6 +22,23 @@ func ContactsIn(raw jsontext.Value) Contacts {
 	return contactsWanted{emails: true, phones: true}.read(raw, 0)
 }
 
+// RecordPhones returns the normalized phone numbers of a person's record ([Normalize]), in fields with names as in
+// [ContactsIn]. Those of positions and schools are not the person's.
+func RecordPhones(r *record.Record) []string {
+	want, out := contactsWanted{phones: true}, []string(nil)
+	unknown(r, func(members jsontext.Value, depth int) {
+		if depth > 0 || !want.mayBeIn(members) {
+			return
+		}
+		for _, given := range want.read(members, depth).Phones {
+			if number, err := phone(given); err == nil {
+				out = add(out, number)
+			}
+		}
+	})
+	return out
+}
+
 // maxContacts is the maximum number of addresses, and of numbers, per record.
 const maxContacts = 1024
 

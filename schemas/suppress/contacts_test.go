@@ -88,3 +88,20 @@ func TestSet_IgnoresWhiteSpaceAroundIDs(t *testing.T) {
 	_, _, more := s.Derive(identity.Network, r.Key, s.Key().Of(suppress.ProfileID, "p1"))
 	require.False(t, more, "the entry is the same")
 }
+
+func TestRecordPhones_AreThePersonsOwn(t *testing.T) {
+	for raw, want := range map[string][]string{
+		`"phone":"+47 555 01 234"`: {"4755501234"},
+		`"mobile_numbers":["+1 (555) 010-0100","15550100100","x"],"contact":{"phone":5550100101}`: {"15550100100",
+			"5550100101"},
+		`"experience":[{"title":"x","company":{"name":"y","phone":"+47 555 01 234"}}]`: nil,
+		`"summary":"phone +47 555 01 234"`:                                             nil,
+	} {
+		r, err := record.Decode(record.KindNetworkPerson,
+			[]byte(`{"profile_id":"p1","username":"a","last_updated":"2026",`+raw+`}`))
+		require.NoError(t, err)
+		require.Equal(t, want, suppress.RecordPhones(r), raw)
+	}
+	require.Equal(t, []string{"5550100100", "15550100100"}, suppress.PhoneForms("(555) 010-0100"))
+	require.Empty(t, suppress.PhoneForms("x"))
+}

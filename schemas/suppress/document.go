@@ -158,7 +158,7 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 // named looks up a value whose field name gives its type.
 func (d *document) named(parent, name, value string) bool {
 	if d.phones {
-		for _, form := range phoneForms(value) {
+		for _, form := range PhoneForms(value) {
 			d.lookUp(Phone, form)
 		}
 		if digits := DropPhoneNumber(value); len(digits) >= 7 {

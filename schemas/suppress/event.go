@@ -24,6 +24,22 @@ func (s *Set) RedactDiscovery(d *event.Discovery) {
 	}
 }
 
+// RedactIdentification removes erased people from an identification: matches whose first account, which the short
+// profile is of, is erased, and other accounts. It does not change the arrays of d.
+func (s *Set) RedactIdentification(d *event.Identification) {
+	if !s.active() {
+		return
+	}
+	kept := make([]event.PersonMatch, 0, len(d.Matches))
+	for _, m := range d.Matches {
+		if !s.social(m.Accounts[0]) {
+			m.Accounts = slices.DeleteFunc(slices.Clone(m.Accounts), s.social)
+			kept = append(kept, m)
+		}
+	}
+	d.Matches = kept
+}
+
 // social looks up an account of a discovery, by username and by id.
 func (s *Set) social(a event.Social) bool {
 	_, byName := s.Account(a.Platform, identity.NormalizeUsername(a.Username))

@@ -162,9 +162,9 @@ func phone(value string) (string, error) {
 	return s, nil
 }
 
-// phoneForms returns the normalized forms in which a phone number of a record may have been requested: with
-// and without the country code of North America.
-func phoneForms(value string) []string {
+// PhoneForms returns the normalized forms of a phone number: with and without the country code of North America. It
+// returns none for a malformed number.
+func PhoneForms(value string) []string {
 	s, err := phone(value)
 	switch {
 	case err != nil:

@@ -106,7 +106,7 @@ func (a *batchLookup) emailKey(key string) {
 
 func (a *batchLookup) phones(numbers []string) {
 	for _, n := range numbers {
-		for _, form := range phoneForms(n) {
+		for _, form := range PhoneForms(n) {
 			a.standard(Phone, form)
 		}
 	}

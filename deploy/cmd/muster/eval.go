@@ -51,7 +51,8 @@ func (c *command) evalDiscovery() *cobra.Command {
 		Use:   "discovery --histories DIR",
 		Short: "Measure discovery on the authors of local git repositories",
 		Long: `Builds accounts, profiles and the ground truth from the repositories in a directory, pushes them to a
-running instance, and calls POST /v1/person/discover for the accounts. It needs the git program, and an instance of
+running instance, calls POST /v1/person/discover for the accounts, and POST /v1/person/identify for descriptions of the
+authors and of invented people. It needs the git program, and an instance of
 its own without web search and language model:
 
   muster up --no-sample --data-dir /tmp/evaluation
@@ -128,6 +129,47 @@ func (e *discoveryEvaluation) run(cmd *cobra.Command, _ []string) error {
 	}
 	if console.IsTerminal(e.std.out) {
 		printWrong(out, outcomes)
+	}
+	given, err := e.identify(ctx, in, data.Descriptions, progress)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nidentified by what was given:")
+	return histories.PrintGiven(out, histories.SummarizeGiven(given))
+}
+
+// identify calls identify for the descriptions.
+func (e *discoveryEvaluation) identify(ctx context.Context, in instance.Instance, list []histories.Description,
+	progress *bar) ([]histories.GivenOutcome, error) {
+	outcomes := make([]histories.GivenOutcome, len(list))
+	err := e.callAll(ctx, in, "Identifying people", len(list), progress,
+		func(ctx context.Context, api *client.Client, i int) error {
+			d := list[i]
+			all := 0.0
+			response, err := api.IdentifyPerson(ctx, client.PersonIdentifyRequest{
+				Name: d.Query.Name, Company: d.Query.Company, Location: d.Query.Location, Email: d.Query.Email,
+				MinConfidence: &all,
+			})
+			if err != nil {
+				return err
+			}
+			if err := complete(response.Metadata); err != nil {
+				return err
+			}
+			outcomes[i] = histories.GivenOutcome{Given: d.Given, Exists: d.Username != ""}
+			for _, m := range response.Value.Matches {
+				outcomes[i].Matches = append(outcomes[i].Matches,
+					d.Score(m.Confidence, m.CodehostUsername, m.NetworkUsername))
+			}
+			return nil
+		})
+	return outcomes, err
+}
+
+// complete returns an error if a stage of a response is missing.
+func complete(m client.Metadata) error {
+	if len(m.Degraded) > 0 {
+		return fmt.Errorf("the stages %s did not respond", strings.Join(m.Degraded, ", "))
 	}
 	return nil
 }
@@ -256,34 +298,47 @@ func (e *discoveryEvaluation) awaitStored(ctx context.Context, want uint64) erro
 // ask calls discovery for the questions.
 func (e *discoveryEvaluation) ask(ctx context.Context, in instance.Instance, questions []histories.Question,
 	progress *bar) ([]histories.Outcome, error) {
-	api, err := client.New(in.BaseURL, in.APIKey, client.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("eval discovery: %w", err)
-	}
-	progress.Begin("Calling discovery", int64(len(questions)))
-	defer progress.End()
 	outcomes := make([]histories.Outcome, len(questions))
-	var mu sync.Mutex // for progress
-	done := 0
-	calls, ctx := errgroup.WithContext(ctx)
-	calls.SetLimit(e.callers)
-	for i, q := range questions {
-		calls.Go(func() error {
+	err := e.callAll(ctx, in, "Calling discovery", len(questions), progress,
+		func(ctx context.Context, api *client.Client, i int) error {
+			q := questions[i]
 			began, uncached := time.Now(), 0
 			response, err := api.DiscoverPerson(ctx,
 				client.PersonDiscoverRequest{Codehost: q.Username, MaxAgeDays: &uncached})
 			if err != nil {
-				return fmt.Errorf("eval discovery: call %d: %w", i+1, err)
+				return err
 			}
-			if len(response.Degraded) > 0 {
-				return fmt.Errorf("eval discovery: call %d: the stages %s did not respond", i+1,
-					strings.Join(response.Degraded, ", "))
+			if err := complete(response.Metadata); err != nil {
+				return err
 			}
 			outcomes[i] = histories.Outcome{Question: q, Took: time.Since(began)}
 			for _, s := range response.Value.Socials {
 				if string(s.Platform) == identity.Network {
 					outcomes[i].Found, outcomes[i].Confidence = s.Username, s.Confidence
 				}
+			}
+			return nil
+		})
+	return outcomes, err
+}
+
+// callAll makes n calls, several at once.
+func (e *discoveryEvaluation) callAll(ctx context.Context, in instance.Instance, label string, n int, progress *bar,
+	call func(ctx context.Context, api *client.Client, i int) error) error {
+	api, err := client.New(in.BaseURL, in.APIKey, client.Options{})
+	if err != nil {
+		return fmt.Errorf("eval discovery: %w", err)
+	}
+	progress.Begin(label, int64(n))
+	defer progress.End()
+	var mu sync.Mutex // for progress
+	done := 0
+	calls, ctx := errgroup.WithContext(ctx)
+	calls.SetLimit(e.callers)
+	for i := range n {
+		calls.Go(func() error {
+			if err := call(ctx, api, i); err != nil {
+				return fmt.Errorf("eval discovery: call %d: %w", i+1, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -292,8 +347,5 @@ func (e *discoveryEvaluation) ask(ctx context.Context, in instance.Instance, que
 			return nil
 		})
 	}
-	if err := calls.Wait(); err != nil {
-		return nil, err
-	}
-	return outcomes, nil
+	return calls.Wait()
 }

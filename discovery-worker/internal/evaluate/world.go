@@ -31,10 +31,12 @@ type Question struct {
 
 // entity is a line of the ground truth.
 type entity struct {
-	Type     string `json:"type"`
-	Class    string `json:"class"`
-	Index    int    `json:"index"`
-	Native   string `json:"native_name"`
+	Type     string   `json:"type"`
+	Class    string   `json:"class"`
+	Index    int      `json:"index"`
+	Name     string   `json:"name"`
+	Native   string   `json:"native_name"`
+	Emails   []string `json:"emails"`
 	Accounts []struct {
 		Platform  string  `json:"platform"`
 		Identity  string  `json:"identity"`

@@ -19,6 +19,7 @@ const (
 	FieldName           = "name"
 	FieldUsername       = "username"
 	FieldEmail          = "email"
+	FieldPhone          = "phone"
 	FieldEmployer       = "employer"
 	FieldSchool         = "school"
 	FieldPlace          = "place"
@@ -95,6 +96,7 @@ func Compare(p Pair) []Comparison {
 		{FieldMailbox, compareMailbox, []string{"same_word", "same_name", "stem"}},
 		{FieldUsernameSuffix, compareUsernameSuffix, []string{"place", "topic"}},
 		{FieldEmail, compareEmail, []string{"same"}},
+		{FieldPhone, comparePhone, nil},
 		{FieldEmployer, compareEmployer, []string{"same_current", "in_text_current", "same", "in_text"}},
 		{FieldDomain, compareDomain, []string{"school", "employer"}},
 		{FieldSchool, compareSchool, []string{"same", "in_text"}},
@@ -277,10 +279,21 @@ func compareEmail(p Pair) string {
 	if len(p.A.Emails) == 0 || len(p.B.Emails) == 0 {
 		return Missing
 	}
-	for _, e := range p.A.Emails {
-		if slices.Contains(p.B.Emails, e) {
-			return "same"
-		}
+	return compareSets(p.A.Emails, p.B.Emails)
+}
+
+// comparePhone compares phone numbers. People have several, so different ones say nothing.
+func comparePhone(p Pair) string {
+	if compareSets(p.A.Phones, p.B.Phones) == Different {
+		return Missing
+	}
+	return "same"
+}
+
+// compareSets reports whether two lists have a common element.
+func compareSets(a, b []string) string {
+	if slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) }) {
+		return "same"
 	}
 	return Different
 }

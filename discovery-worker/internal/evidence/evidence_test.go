@@ -449,7 +449,7 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, nameA, userA, bioA, nameB, userB, bioB string) {
 		a, b := profile("network", userA, nameA), profile("codehost", userB, nameB)
 		a.Bio, b.Bio, a.Places, b.Websites, a.Employers = bioA, bioB, []string{bioB}, []string{bioB}, []string{bioB}
-		require.Len(t, evidence.Compare(evidence.Pair{A: a, B: b}), 19)
+		require.Len(t, evidence.Compare(evidence.Pair{A: a, B: b}), 20)
 		notes := evidence.NewFeatureCache()
 		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a},
 			{A: a, B: b, SelfAccounts: []*people.Profile{b}}} {

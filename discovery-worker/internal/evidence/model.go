@@ -14,8 +14,13 @@ import (
 	"muster/schemas/event"
 )
 
+// embedded and descriptions are the models of pairs of accounts, and of a description and an account.
+//
 //go:embed model.json
 var embedded string
+
+//go:embed descriptions.json
+var descriptions string
 
 // Model weighs comparisons. It is immutable.
 type Model struct {
@@ -37,6 +42,9 @@ type Point struct {
 
 // Default returns the embedded model.
 func Default() (*Model, error) { return Load(strings.NewReader(embedded)) }
+
+// Descriptions returns the embedded model that compares a description of a person with accounts.
+func Descriptions() (*Model, error) { return Load(strings.NewReader(descriptions)) }
 
 // Load reads a model in JSON. It returns an error if the model is incomplete or not monotonic.
 func Load(r io.Reader) (*Model, error) {
@@ -126,23 +134,12 @@ func (m *Model) Rank(candidates []*Candidate) {
 		if c.Comparisons == nil {
 			c.Comparisons = Compare(c.Pair)
 		}
-		c.Raw = 0
-		if c.B.Person {
-			c.Raw = m.matchOdds(c)
-		}
+		c.Raw = m.Odds(c)
 		total += c.Raw
 	}
 	for _, c := range candidates {
 		c.Raw /= total
-		c.Confidence = m.calibrate(c.Raw)
-		a, b := c.features()
-		switch {
-		case !c.B.Person || isOrganizationPair(a, b):
-			c.Confidence = 0
-		case Level(c.Comparisons, FieldLink) == Mutual:
-		case c.namesContradict(), hasOtherAccount(c.Comparisons), a.usesConfusables(), b.usesConfusables():
-			c.Confidence = min(c.Confidence, maxContradicted)
-		}
+		c.Confidence = min(m.Calibrated(c.Raw), c.Limit())
 	}
 	slices.SortStableFunc(candidates, func(a, b *Candidate) int {
 		switch {
@@ -155,12 +152,26 @@ func (m *Model) Rank(candidates []*Candidate) {
 	})
 }
 
+// Limit returns the maximum confidence that the safeguards of [Model.Rank] allow for a compared candidate.
+func (c *Candidate) Limit() float64 {
+	a, b := c.features()
+	switch {
+	case !c.B.Person || isOrganizationPair(a, b):
+		return 0
+	case Level(c.Comparisons, FieldLink) == Mutual:
+		return 1
+	case c.namesContradict(), hasOtherAccount(c.Comparisons), a.usesConfusables(), b.usesConfusables():
+		return maxContradicted
+	}
+	return 1
+}
+
 // namesContradict reports whether the names contradict: with a one-sided link, only names and
 // usernames that have nothing in common do; without a link, nothing but a common address outweighs a
 // different given name or surname.
 func (c *Candidate) namesContradict() bool {
 	switch {
-	case Level(c.Comparisons, FieldEmail) == "same":
+	case Level(c.Comparisons, FieldEmail) == "same", Level(c.Comparisons, FieldPhone) == "same":
 		return false
 	case IsLink(Level(c.Comparisons, FieldLink)):
 		return NamesContradict(c.Pair)
@@ -168,8 +179,11 @@ func (c *Candidate) namesContradict() bool {
 	return matchNames(c.Pair).contradicts()
 }
 
-// matchOdds returns the odds of a candidate against no match.
-func (m *Model) matchOdds(c *Candidate) float64 {
+// Odds returns the odds of a compared candidate against no match; 0 for organizations and bots.
+func (m *Model) Odds(c *Candidate) float64 {
+	if !c.B.Person {
+		return 0
+	}
 	score := m.priorBits(c)
 	for _, f := range c.Comparisons {
 		score += m.MatchWeight(f)
@@ -181,7 +195,7 @@ func (m *Model) matchOdds(c *Candidate) float64 {
 func (c *Candidate) RestsOnName() bool {
 	return !slices.ContainsFunc(c.Comparisons, func(f Comparison) bool {
 		switch f.Field {
-		case FieldEmail, FieldEmployer, FieldDomain, FieldSchool, FieldPlace, FieldAvatar, FieldWebsite, FieldTitle:
+		case FieldEmail, FieldPhone, FieldEmployer, FieldDomain, FieldSchool, FieldPlace, FieldAvatar, FieldWebsite, FieldTitle:
 			return strings.HasPrefix(f.Level, "same") || strings.HasPrefix(f.Level, "in_text") ||
 				f.Level == "school" || f.Level == "employer"
 		case FieldTopics:
@@ -224,8 +238,8 @@ func (c *Candidate) CapUnlinked() {
 // maxContradicted is the maximum confidence of a contradicted candidate.
 const maxContradicted = 0.3
 
-// calibrate interpolates the calibration.
-func (m *Model) calibrate(raw float64) float64 {
+// Calibrated returns the calibrated probability of a raw one.
+func (m *Model) Calibrated(raw float64) float64 {
 	points := m.Calibration
 	if raw <= points[0].Raw {
 		return points[0].Calibrated

@@ -22,8 +22,10 @@ import (
 type Finder struct {
 	reader *people.Reader
 	model  *evidence.Model
-	logger *slog.Logger
-	now    func() time.Time
+	// descriptions compares descriptions in Identify.
+	descriptions *evidence.Model
+	logger       *slog.Logger
+	now          func() time.Time
 
 	populations *populations
 	providers   Providers
@@ -31,7 +33,7 @@ type Finder struct {
 
 // New returns a finder without providers.
 func New(reader *people.Reader, model *evidence.Model, logger *slog.Logger, now func() time.Time) *Finder {
-	return &Finder{reader: reader, model: model, logger: logger, now: now,
+	return &Finder{reader: reader, model: model, descriptions: model, logger: logger, now: now,
 		populations: newPopulations(reader, evidence.Prior{}, now)}
 }
 
@@ -39,6 +41,13 @@ func New(reader *people.Reader, model *evidence.Model, logger *slog.Logger, now 
 func (f *Finder) WithPrior(prior evidence.Prior) *Finder {
 	out := *f
 	out.populations = newPopulations(f.reader, prior, f.now)
+	return &out
+}
+
+// WithDescriptions returns a finder with another model for [Finder.Identify].
+func (f *Finder) WithDescriptions(model *evidence.Model) *Finder {
+	out := *f
+	out.descriptions = model
 	return &out
 }
 
@@ -105,53 +114,26 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		}
 	}
 	s.seed = seed
+	fail := func(stage string, err error) { f.recordStageFailure(ctx, d, stage, err) }
 	if s.population, err = f.populations.get(ctx); err != nil {
-		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
+		fail(event.StageKnownLinks, err)
 	}
-	s.prefetch(ctx, seed)
-	if err := s.findLinked(ctx, seed); err != nil {
-		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
-	}
-	if err := s.findSimilar(ctx, seed); err != nil {
-		f.recordStageFailure(ctx, d, event.StageWebSearch, err)
-	}
-	s.prefetchChain = true
-	if err := s.readCandidates(ctx); err != nil {
-		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
-		f.recordStageFailure(ctx, d, event.StageWebSearch, err)
-	}
-	s.prefetchChain = false
-	ranked := s.rank(seed)
-	best := f.pickBest(ranked)
-	if err := s.followTransitive(ctx, best); err != nil {
-		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
-	}
-	// With two, no platform is left.
-	if linked := linkedProfiles(best); len(linked) == 1 {
-		s.selfAccounts = linked
-		if err := s.findSimilar(ctx, linked[0]); err != nil {
-			f.recordStageFailure(ctx, d, event.StageWebSearch, err)
-		}
-		if err := s.readCandidates(ctx); err != nil {
-			f.recordStageFailure(ctx, d, event.StageWebSearch, err)
-		}
-		ranked = s.rerank(best)
-	}
+	ranked, best := s.resolveStored(ctx, fail)
 	if open := s.unresolvedPlatforms(best); len(open) > 0 && f.providers.Web.Enabled() {
 		if err := s.searchWeb(ctx, open); err != nil {
-			f.recordStageFailure(ctx, d, event.StageWebSearch, err)
+			fail(event.StageWebSearch, err)
 		}
 		if err := s.readCandidates(ctx); err != nil {
-			f.recordStageFailure(ctx, d, event.StageWebSearch, err)
+			fail(event.StageWebSearch, err)
 		}
 		ranked = s.rerank(best)
 	}
 	if err := s.confirm(ctx, best); err != nil {
-		f.recordStageFailure(ctx, d, event.StageKnownLinks, err)
+		fail(event.StageKnownLinks, err)
 	}
 	if f.providers.Judge != nil {
 		if err := s.judge(ctx, d, ranked, best); err != nil {
-			f.recordStageFailure(ctx, d, event.StageLanguageModel, err)
+			fail(event.StageLanguageModel, err)
 		}
 	}
 	for i, c := range ranked {
@@ -172,8 +154,48 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	return d, ranked
 }
 
+// resolveStored finds the seed's other profiles in the read models, by links and by similarity. fail is called for each
+// stage that fails.
+func (s *search) resolveStored(
+	ctx context.Context, fail func(stage string, err error),
+) ([]RankedCandidates, map[string]*resolved) {
+	s.prefetch(ctx, s.seed)
+	if err := s.findLinked(ctx, s.seed); err != nil {
+		fail(event.StageKnownLinks, err)
+	}
+	if err := s.findSimilar(ctx, s.seed); err != nil {
+		fail(event.StageWebSearch, err)
+	}
+	s.prefetchChain = true
+	if err := s.readCandidates(ctx); err != nil {
+		fail(event.StageKnownLinks, err)
+		fail(event.StageWebSearch, err)
+	}
+	s.prefetchChain = false
+	ranked := s.rank(s.seed)
+	best := s.finder.pickBest(ranked)
+	if err := s.followTransitive(ctx, best); err != nil {
+		fail(event.StageKnownLinks, err)
+	}
+	// With two, no platform is left.
+	if linked := linkedProfiles(best); len(linked) == 1 {
+		s.selfAccounts = linked
+		if err := s.findSimilar(ctx, linked[0]); err != nil {
+			fail(event.StageWebSearch, err)
+		}
+		if err := s.readCandidates(ctx); err != nil {
+			fail(event.StageWebSearch, err)
+		}
+		ranked = s.rerank(best)
+	}
+	return ranked, best
+}
+
+// degradable is a result of which a stage may be missing.
+type degradable interface{ Degrade(stage string) }
+
 // recordStageFailure marks a stage as degraded.
-func (f *Finder) recordStageFailure(ctx context.Context, d *event.Discovery, stage string, err error) {
+func (f *Finder) recordStageFailure(ctx context.Context, d degradable, stage string, err error) {
 	d.Degrade(stage)
 	if errors.Is(context.Cause(ctx), background.ErrStopped) {
 		// The caller has gone.
@@ -261,11 +283,7 @@ func summary(p *people.Profile) *string {
 	add("Name", p.Names[:min(1, len(p.Names))]...)
 	add("Headline", p.Headline)
 	add("Bio", p.Bio)
-	places := p.Places[:min(2, len(p.Places))]
-	if len(places) == 2 && strings.Contains(places[1], places[0]) {
-		places = places[1:] // "Bergen" adds nothing to "Bergen, Norway"
-	}
-	add("Location", strings.Join(places, ", "))
+	add("Location", strings.Join(specificPlaces(p), ", "))
 	add("Experience", p.Titles[:min(5, len(p.Titles))]...)
 	add("Companies", p.Employers[:min(5, len(p.Employers))]...)
 	add("Education", p.Schools[:min(3, len(p.Schools))]...)
@@ -278,6 +296,15 @@ func summary(p *people.Profile) *string {
 		text = strings.ToValidUTF8(text[:maxContextBytes], "")
 	}
 	return &text
+}
+
+// specificPlaces returns the two most specific places of a profile.
+func specificPlaces(p *people.Profile) []string {
+	places := p.Places[:min(2, len(p.Places))]
+	if len(places) == 2 && strings.Contains(places[1], places[0]) {
+		places = places[1:] // "Bergen" adds nothing to "Bergen, Norway"
+	}
+	return places
 }
 
 // usernameKey returns the lookup key of a username.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/judge"
 	"muster/discovery-worker/internal/people"
 	"muster/discovery-worker/internal/provider"
@@ -177,31 +178,15 @@ func (s *search) unresolvedPlatforms(best map[string]*resolved) []string {
 // judge lets the language model lower the confidence of choices without a link.
 func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedCandidates,
 	best map[string]*resolved) error {
-	q := judge.Question{Account: s.seed.Account(), Context: valueOrEmpty(summary(s.seed))}
+	var candidates []*evidence.Candidate
 	for _, c := range ranked {
-		if r := best[c.Platform]; r == nil || r.linked || r.via {
-			continue
-		}
-		for _, candidate := range c.Candidates[:min(len(c.Candidates), maxJudged)] {
-			if candidate.Confidence >= minConfidenceToJudge {
-				q.Candidates = append(q.Candidates, judge.Candidate{
-					Account: candidate.B.Account(), Context: valueOrEmpty(summary(candidate.B)),
-					Evidence: s.finder.model.Reasons(candidate),
-				})
-			}
+		if r := best[c.Platform]; r != nil && !r.linked && !r.via {
+			candidates = append(candidates, c.Candidates[:min(len(c.Candidates), maxJudged)]...)
 		}
 	}
-	if len(q.Candidates) == 0 {
-		return nil
-	}
-	d.Versions[event.StageLanguageModel] = s.finder.providers.JudgeVersion
-	opinions, err := s.finder.providers.Judge.Ask(ctx, q)
-	if err != nil {
+	opinionByAccount, err := s.askJudge(ctx, d.Versions, candidates)
+	if err != nil || opinionByAccount == nil {
 		return err
-	}
-	opinionByAccount := make(map[event.Account]float64, len(opinions))
-	for i, o := range opinions[:min(len(opinions), len(q.Candidates))] {
-		opinionByAccount[q.Candidates[i].Account] = o
 	}
 	for _, c := range ranked {
 		if r := best[c.Platform]; r == nil || r.linked || r.via {
@@ -210,11 +195,8 @@ func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedC
 		var top *resolved
 		for i, candidate := range c.Candidates {
 			r := s.finder.resolve(candidate)
-			if opinion, asked := opinionByAccount[candidate.B.Account()]; asked && i < maxJudged &&
-				!math.IsNaN(opinion) {
-				before := r.confidence
-				r.confidence = round(judge.Blend(before, opinion))
-				r.evidence = append(r.evidence, opinionEvidence(before, r.confidence, opinion))
+			if opinion, asked := opinionByAccount[candidate.B.Account()]; asked && i < maxJudged {
+				r.confidence, r.evidence = applyOpinion(r.confidence, opinion, r.evidence)
 			}
 			if top == nil || r.confidence > top.confidence {
 				top = r
@@ -223,6 +205,42 @@ func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedC
 		best[c.Platform] = top
 	}
 	return nil
+}
+
+// askJudge asks the language model about candidates with enough confidence, and returns its opinions by account; nil if
+// there is no such candidate.
+func (s *search) askJudge(
+	ctx context.Context, versions map[string]string, candidates []*evidence.Candidate,
+) (map[event.Account]float64, error) {
+	q := judge.Question{Account: s.seed.Account(), Context: valueOrEmpty(summary(s.seed))}
+	for _, c := range candidates {
+		if c.Confidence >= minConfidenceToJudge {
+			q.Candidates = append(q.Candidates, judge.Candidate{
+				Account: c.B.Account(), Context: valueOrEmpty(summary(c.B)), Evidence: s.model.Reasons(c),
+			})
+		}
+	}
+	if len(q.Candidates) == 0 {
+		return nil, nil //nolint:nilnil // nothing to judge
+	}
+	versions[event.StageLanguageModel] = s.finder.providers.JudgeVersion
+	opinions, err := s.finder.providers.Judge.Ask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[event.Account]float64, len(opinions))
+	for i, o := range opinions[:min(len(opinions), len(q.Candidates))] {
+		if !math.IsNaN(o) {
+			out[q.Candidates[i].Account] = o
+		}
+	}
+	return out, nil
+}
+
+// applyOpinion lowers a confidence by the language model's opinion, and adds the effect to the evidence.
+func applyOpinion(confidence, opinion float64, reasons []event.Evidence) (float64, []event.Evidence) {
+	after := round(judge.Blend(confidence, opinion))
+	return after, append(reasons, opinionEvidence(confidence, after, opinion))
 }
 
 // opinionEvidence returns the effect of the language model's opinion, as evidence.

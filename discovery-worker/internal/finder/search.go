@@ -16,6 +16,7 @@ import (
 // search collects the candidates of one discovery.
 type search struct {
 	finder *Finder
+	model  *evidence.Model
 	seed   *people.Profile
 
 	candidates      map[people.Ref]*candidateSource
@@ -33,7 +34,7 @@ type search struct {
 
 func (f *Finder) newSearch(seed *people.Profile) *search {
 	return &search{
-		finder: f, seed: seed, candidates: make(map[people.Ref]*candidateSource), keyCounts: make(map[people.Key]int),
+		finder: f, model: f.model, seed: seed, candidates: make(map[people.Ref]*candidateSource), keyCounts: make(map[people.Key]int),
 		profiles: make(map[people.Ref]*people.Profile), claimedByOthers: make(map[people.Ref]bool),
 		host: new(hostLookups), cache: newReadCache(f.reader), features: evidence.NewFeatureCache(),
 	}
@@ -300,7 +301,7 @@ func (s *search) rank(from *people.Profile) []RankedCandidates {
 	var out []RankedCandidates
 	for _, platform := range otherPlatforms(from.Platform) {
 		candidates := byPlatform[platform]
-		s.finder.model.Rank(candidates)
+		s.model.Rank(candidates)
 		out = append(out, RankedCandidates{Platform: platform, Candidates: candidates})
 	}
 	// An input that is contradicted once gets no matches without a link.

@@ -35,6 +35,7 @@ type Profile struct {
 	Avatar    string
 	Created   string
 	Emails    []string // comparison keys
+	Phones    []string // normalized, only if they were asked for
 	Followers int64    // -1 if unknown
 	// Declared are the accounts in fields of the record, Mentioned those in its texts and websites.
 	Declared  []event.Account

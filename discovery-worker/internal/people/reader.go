@@ -3,6 +3,7 @@ package people
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"runtime"
@@ -198,6 +199,21 @@ func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.Lo
 	return found, nil
 }
 
+// LookupEmailSum returns the records that are indexed by an e-mail address with a SHA-256.
+func (r *Reader) LookupEmailSum(ctx context.Context, sum [sha256.Size]byte) ([]Ref, error) {
+	lists, err := r.lookups.Get(ctx, []uint64{readmodel.EmailHash(sum)})
+	if err != nil {
+		return nil, fmt.Errorf("look up an address: %w", err)
+	}
+	var out []Ref
+	for _, row := range lists[0] {
+		if ref, ok := RefOf(row); ok && row.HasEmailSum(sum) {
+			out = append(out, ref)
+		}
+	}
+	return out, nil
+}
+
 // Ref identifies a record by platform and stable ID.
 type Ref struct{ Platform, Identity string }
 
@@ -284,6 +300,14 @@ func (r *Reader) IsErased(p *Profile) bool {
 	_, erased := r.cfg.Suppressed.Subject(suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key,
 		Emails: p.Emails})
 	return erased
+}
+
+// IsErasedAddress reports whether a normalized e-mail address is that of an erased person.
+func (r *Reader) IsErasedAddress(address string) bool { return r.cfg.Suppressed.Author(address) }
+
+// NoReply returns the account that a no-reply address of the code host contains (identity.Platforms.NoReply).
+func (r *Reader) NoReply(address string) (userID int64, username string, ok bool) {
+	return r.platforms.NoReply(address)
 }
 
 // Owner returns the current owner of a username, or nil.

@@ -19,6 +19,8 @@ type Record struct {
 	Ref
 	Username  string
 	UpdatedAt string
+	// Emails are the comparison keys of the account's addresses, including those of its own commits.
+	Emails []string
 	// JSON is the webset record without its lists of repositories and commits. For the microblog it
 	// is an object with name, bio, location and website.
 	JSON jsontext.Value
@@ -70,7 +72,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 				row.ContentHash,
 				versions,
 			)
-			out[ref] = Record{ref, row.Username, record.Version(version).String(),
+			out[ref] = Record{ref, row.Username, record.Version(version).String(), row.EmailKeys,
 				append(row.Append([]byte{'{'}, readmodel.ShapeWebset, true), '}')}
 		}
 	}
@@ -86,6 +88,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 			version := readmodel.NewestVersion(record.KindCodehostPerson, ref.Identity, row.Version, row.ContentHash,
 				versions)
 			out[ref] = Record{ref, row.CodehostUsername, record.Version(version).String(),
+				slices.Concat(row.EmailKeys, row.DerivedEmailKeys()),
 				append(row.WithoutAuthors().AppendAccount([]byte{'{'}, readmodel.ShapeWebset), '}')}
 		}
 	}

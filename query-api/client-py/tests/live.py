@@ -115,6 +115,9 @@ def test_search_is_paged_explained_and_made_a_table(api: Any) -> None:
 def test_profiles_are_discovered_and_created(api: Any) -> None:
     found = api("discover_person", codehost=USERNAME)
     assert found.value["socials"][0]["platform"] == "codehost"
+    name = api("enrich_person", codehost=USERNAME).value["person"]["codehost"]["full_name"]
+    identified = api("identify_person", name=name, email=USERNAME + "@users.noreply.codehost.example")
+    assert identified.value["matches"][0]["codehost_username"] == USERNAME
     created = api(
         "create_context",
         person={"code": "https://codehost.example/" + USERNAME},

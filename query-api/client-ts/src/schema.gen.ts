@@ -147,6 +147,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/person/identify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find a person by description
+         * @description Returns the people that a description may be of, at most 20, most likely first: each with the calibrated
+         *     probability that it is the described person, the accounts, a short profile, and the evidence. At most one person
+         *     is right, so namesakes lower each other's confidence. Accounts of organizations and bots are omitted. Stages that
+         *     did not respond in time are listed in `X-Degraded`. Charged if there is a match.
+         */
+        post: operations["identifyPerson"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/context": {
         parameters: {
             query?: never;
@@ -1131,6 +1154,97 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description At least one of `name`, `email`, `email_hash` and `phone`. The others tell people apart. */
+        PersonIdentifyRequest: {
+            /** @description Full name in any order and script, `Given Family` or `Family, Given`. */
+            name?: string | null;
+            /** @description Present or former employer. */
+            company?: string | null;
+            /** @description School or university. */
+            school?: string | null;
+            /** @description City, region or country, or several separated by commas. */
+            location?: string | null;
+            /** @description Job title or headline. */
+            title?: string | null;
+            /** @description Phone number with country code. */
+            phone?: string | null;
+            /** @description Email address. */
+            email?: string | null;
+            /** @description MD5 or SHA-256, in hexadecimal, of the email address without surrounding spaces, in lower case. */
+            email_hash?: string | null;
+            /**
+             * Format: double
+             * @description Minimum confidence of the matches. Less certain ones are not charged.
+             * @default 0.45
+             */
+            min_confidence?: number | null;
+            /**
+             * Format: int64
+             * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+             */
+            max_credits?: number | null;
+            /** @description Validates the call and returns its maximum cost; nothing is searched or charged. */
+            dry_run?: boolean | null;
+        } | {
+            name: string;
+        } | {
+            email: string;
+        } | {
+            email_hash: string;
+        } | {
+            phone: string;
+        };
+        /** @description The matches, most likely first; with `dry_run`, a `DryRun`. */
+        PersonIdentifyResponse: {
+            matches?: components["schemas"]["PersonMatch"][];
+            /** @enum {boolean} */
+            dry_run?: true;
+            /** Format: int64 */
+            max_credits?: number;
+            /** Format: int64 */
+            credits_remaining?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        PersonMatch: {
+            /** @description Calibrated probability that the description is of this person. */
+            confidence: number;
+            /** @description Professional-network username. */
+            network_username?: string;
+            /** @description Code-hosting username. */
+            codehost_username?: string;
+            /** @description Microblogging username. */
+            microblog_username?: string;
+            /** @description The account that was compared with the description, then the person's accounts on other platforms. */
+            accounts: components["schemas"]["MatchedAccount"][];
+            profile: components["schemas"]["PersonSummary"];
+            evidence?: components["schemas"]["Evidence"][];
+        } & {
+            [key: string]: unknown;
+        };
+        MatchedAccount: {
+            /** @enum {string} */
+            platform: "codehost" | "network" | "microblog";
+            /** @description Username without URL prefix. */
+            username: string;
+            /** @description Full profile URL. */
+            link: string;
+            /** @description Calibrated probability that it is an account of the person of the first account; 1 for the first. */
+            confidence: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A short profile, of the first account. */
+        PersonSummary: {
+            full_name?: string;
+            headline?: string;
+            title?: string;
+            company?: string;
+            school?: string;
+            location?: string;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description A piece of evidence for or against a match. */
         Evidence: {
             /**
@@ -1736,6 +1850,36 @@ export interface components {
             images?: {
                 logo?: string;
                 cover?: string;
+            } & {
+                [key: string]: unknown;
+            };
+            /**
+             * @description People who worked at the company, counted from the positions of the people whom this service knows. Absent if
+             *     no year has 5 of them.
+             */
+            headcount_by_year?: {
+                /**
+                 * Format: date-time
+                 * @description When they were counted. Changes are counted within an hour.
+                 */
+                as_of: string;
+                /**
+                 * Format: int64
+                 * @description People with a dated position at the company.
+                 */
+                sample: number;
+                /** @description Years with at least 5 people, ascending. */
+                years: ({
+                    /** Format: int64 */
+                    year: number;
+                    /**
+                     * Format: int64
+                     * @description People on the last day of the year; in the year of `as_of`, at that time.
+                     */
+                    people: number;
+                } & {
+                    [key: string]: unknown;
+                })[];
             } & {
                 [key: string]: unknown;
             };
@@ -2803,6 +2947,60 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PersonDiscoverResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    identifyPerson: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PersonIdentifyRequest"];
+            };
+        };
+        responses: {
+            /** @description The matches; empty if no person is likely enough. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
+                    "X-Miss-Reason": components["headers"]["X-Miss-Reason"];
+                    "X-Degraded": components["headers"]["X-Degraded"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PersonIdentifyResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];

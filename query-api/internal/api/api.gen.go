@@ -267,6 +267,27 @@ func (e DryRunDryRun) Valid() bool {
 	}
 }
 
+// Defines values for MatchedAccountPlatform.
+const (
+	MatchedAccountPlatformCodehost  MatchedAccountPlatform = "codehost"
+	MatchedAccountPlatformMicroblog MatchedAccountPlatform = "microblog"
+	MatchedAccountPlatformNetwork   MatchedAccountPlatform = "network"
+)
+
+// Valid indicates whether the value is a known member of the MatchedAccountPlatform enum.
+func (e MatchedAccountPlatform) Valid() bool {
+	switch e {
+	case MatchedAccountPlatformCodehost:
+		return true
+	case MatchedAccountPlatformMicroblog:
+		return true
+	case MatchedAccountPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NetworkAddon.
 const (
 	NetworkAddonCodehost      NetworkAddon = "codehost"
@@ -399,6 +420,21 @@ const (
 func (e PersonEnrichResponseDryRun) Valid() bool {
 	switch e {
 	case PersonEnrichResponseDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PersonIdentifyResponseDryRun.
+const (
+	PersonIdentifyResponseDryRunTrue PersonIdentifyResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the PersonIdentifyResponseDryRun enum.
+func (e PersonIdentifyResponseDryRun) Valid() bool {
+	switch e {
+	case PersonIdentifyResponseDryRunTrue:
 		return true
 	default:
 		return false
@@ -900,7 +936,24 @@ type Commit struct {
 // Company defines model for Company.
 type Company struct {
 	// CompanyId Internal company ID.
-	CompanyId    *string `json:"company_id,omitempty"`
+	CompanyId *string `json:"company_id,omitempty"`
+
+	// HeadcountByYear People who worked at the company, counted from the positions of the people whom this service knows. Absent if
+	// no year has 5 of them.
+	HeadcountByYear *struct {
+		// AsOf When they were counted. Changes are counted within an hour.
+		AsOf time.Time `json:"as_of"`
+
+		// Sample People with a dated position at the company.
+		Sample int64 `json:"sample"`
+
+		// Years Years with at least 5 people, ascending.
+		Years []struct {
+			// People People on the last day of the year; in the year of `as_of`, at that time.
+			People int64 `json:"people"`
+			Year   int64 `json:"year"`
+		} `json:"years"`
+	} `json:"headcount_by_year,omitempty"`
 	Headquarters *struct {
 		City       *string `json:"city,omitempty"`
 		Country    *string `json:"country,omitempty"`
@@ -1423,6 +1476,22 @@ type Language struct {
 	Proficiency *string `json:"proficiency,omitempty"`
 }
 
+// MatchedAccount defines model for MatchedAccount.
+type MatchedAccount struct {
+	// Confidence Calibrated probability that it is an account of the person of the first account; 1 for the first.
+	Confidence float32 `json:"confidence"`
+
+	// Link Full profile URL.
+	Link     string                 `json:"link"`
+	Platform MatchedAccountPlatform `json:"platform"`
+
+	// Username Username without URL prefix.
+	Username string `json:"username"`
+}
+
+// MatchedAccountPlatform defines model for MatchedAccount.Platform.
+type MatchedAccountPlatform string
+
 // NetworkAddon defines model for NetworkAddon.
 type NetworkAddon string
 
@@ -1709,6 +1778,85 @@ type PersonEnrichResult struct {
 
 	// WebsetsMatched The websets that matched and returned data; empty if none.
 	WebsetsMatched *[]WebsetName `json:"websets_matched,omitempty"`
+}
+
+// PersonIdentifyRequest At least one of `name`, `email`, `email_hash` and `phone`. The others tell people apart.
+type PersonIdentifyRequest struct {
+	// Company Present or former employer.
+	Company *string `json:"company,omitempty"`
+
+	// DryRun Validates the call and returns its maximum cost; nothing is searched or charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Email Email address.
+	Email *string `json:"email,omitempty"`
+
+	// EmailHash MD5 or SHA-256, in hexadecimal, of the email address without surrounding spaces, in lower case.
+	EmailHash *string `json:"email_hash,omitempty"`
+
+	// Location City, region or country, or several separated by commas.
+	Location *string `json:"location,omitempty"`
+
+	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// MinConfidence Minimum confidence of the matches. Less certain ones are not charged.
+	MinConfidence *float64 `json:"min_confidence,omitempty"`
+
+	// Name Full name in any order and script, `Given Family` or `Family, Given`.
+	Name *string `json:"name,omitempty"`
+
+	// Phone Phone number with country code.
+	Phone *string `json:"phone,omitempty"`
+
+	// School School or university.
+	School *string `json:"school,omitempty"`
+
+	// Title Job title or headline.
+	Title *string `json:"title,omitempty"`
+}
+
+// PersonIdentifyResponse The matches, most likely first; with `dry_run`, a `DryRun`.
+type PersonIdentifyResponse struct {
+	CreditsRemaining *int64                        `json:"credits_remaining,omitempty"`
+	DryRun           *PersonIdentifyResponseDryRun `json:"dry_run,omitempty"`
+	Matches          *[]PersonMatch                `json:"matches,omitempty"`
+	MaxCredits       *int64                        `json:"max_credits,omitempty"`
+}
+
+// PersonIdentifyResponseDryRun defines model for PersonIdentifyResponse.DryRun.
+type PersonIdentifyResponseDryRun bool
+
+// PersonMatch defines model for PersonMatch.
+type PersonMatch struct {
+	// Accounts The account that was compared with the description, then the person's accounts on other platforms.
+	Accounts []MatchedAccount `json:"accounts"`
+
+	// CodehostUsername Code-hosting username.
+	CodehostUsername *string `json:"codehost_username,omitempty"`
+
+	// Confidence Calibrated probability that the description is of this person.
+	Confidence float32     `json:"confidence"`
+	Evidence   *[]Evidence `json:"evidence,omitempty"`
+
+	// MicroblogUsername Microblogging username.
+	MicroblogUsername *string `json:"microblog_username,omitempty"`
+
+	// NetworkUsername Professional-network username.
+	NetworkUsername *string `json:"network_username,omitempty"`
+
+	// Profile A short profile, of the first account.
+	Profile PersonSummary `json:"profile"`
+}
+
+// PersonSummary A short profile, of the first account.
+type PersonSummary struct {
+	Company  *string `json:"company,omitempty"`
+	FullName *string `json:"full_name,omitempty"`
+	Headline *string `json:"headline,omitempty"`
+	Location *string `json:"location,omitempty"`
+	School   *string `json:"school,omitempty"`
+	Title    *string `json:"title,omitempty"`
 }
 
 // ProfileCertification defines model for ProfileCertification.
@@ -2335,6 +2483,15 @@ type EnrichPersonParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// IdentifyPersonParams defines parameters for IdentifyPerson.
+type IdentifyPersonParams struct {
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // SearchPeopleParams defines parameters for SearchPeople.
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
@@ -2490,6 +2647,9 @@ type DiscoverPersonJSONRequestBody = PersonDiscoverRequest
 
 // EnrichPersonJSONRequestBody defines body for EnrichPerson for application/json ContentType.
 type EnrichPersonJSONRequestBody = PersonEnrichRequest
+
+// IdentifyPersonJSONRequestBody defines body for IdentifyPerson for application/json ContentType.
+type IdentifyPersonJSONRequestBody = PersonIdentifyRequest
 
 // SearchPeopleJSONRequestBody defines body for SearchPeople for application/json ContentType.
 type SearchPeopleJSONRequestBody = SearchRequest
@@ -2855,6 +3015,9 @@ type ServerInterface interface {
 	// EnrichPerson Find a person by username or email
 	// (POST /v1/person/enrich)
 	EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams)
+	// IdentifyPerson Find a person by description
+	// (POST /v1/person/identify)
+	IdentifyPerson(w http.ResponseWriter, r *http.Request, params IdentifyPersonParams)
 	// SearchPeople Search for people
 	// (POST /v1/person/search)
 	SearchPeople(w http.ResponseWriter, r *http.Request, params SearchPeopleParams)
@@ -3320,6 +3483,47 @@ func (siw *ServerInterfaceWrapper) EnrichPerson(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.EnrichPerson(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// IdentifyPerson operation middleware
+func (siw *ServerInterfaceWrapper) IdentifyPerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params IdentifyPersonParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.IdentifyPerson(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4179,6 +4383,8 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	r.HandleFunc(options.BaseURL+"/v1/person/discover", wrapper.DiscoverPerson).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/person/enrich", wrapper.EnrichPerson).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/person/identify", wrapper.IdentifyPerson).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/person/search", wrapper.SearchPeople).Methods(http.MethodPost)
 
@@ -6783,6 +6989,262 @@ func (response EnrichPerson500JSONResponse) VisitEnrichPersonResponse(w http.Res
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPersonRequestObject struct {
+	Params IdentifyPersonParams
+	Body   *IdentifyPersonJSONRequestBody
+}
+
+type IdentifyPersonResponseObject interface {
+	VisitIdentifyPersonResponse(w http.ResponseWriter) error
+}
+
+type IdentifyPerson200ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XDataAsOf           *string
+	XDegraded           *string
+	XMissReason         *string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type IdentifyPerson200JSONResponse struct {
+	Body    PersonIdentifyResponse
+	Headers IdentifyPerson200ResponseHeaders
+}
+
+func (response IdentifyPerson200JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
+	if response.Headers.XDegraded != nil {
+		w.Header().Set("X-Degraded", fmt.Sprint(*response.Headers.XDegraded))
+	}
+	if response.Headers.XMissReason != nil {
+		w.Header().Set("X-Miss-Reason", fmt.Sprint(*response.Headers.XMissReason))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response IdentifyPerson400JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response IdentifyPerson401JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response IdentifyPerson403JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson409JSONResponse struct{ ConflictJSONResponse }
+
+func (response IdentifyPerson409JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response IdentifyPerson413JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response IdentifyPerson415JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
+
+func (response IdentifyPerson422JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response IdentifyPerson429JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response IdentifyPerson500JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IdentifyPerson503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response IdentifyPerson503JSONResponse) VisitIdentifyPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10296,6 +10758,9 @@ type StrictServerInterface interface {
 	// EnrichPerson Find a person by username or email
 	// (POST /v1/person/enrich)
 	EnrichPerson(ctx context.Context, request EnrichPersonRequestObject) (EnrichPersonResponseObject, error)
+	// IdentifyPerson Find a person by description
+	// (POST /v1/person/identify)
+	IdentifyPerson(ctx context.Context, request IdentifyPersonRequestObject) (IdentifyPersonResponseObject, error)
 	// SearchPeople Search for people
 	// (POST /v1/person/search)
 	SearchPeople(ctx context.Context, request SearchPeopleRequestObject) (SearchPeopleResponseObject, error)
@@ -10677,6 +11142,39 @@ func (sh *strictHandler) EnrichPerson(w http.ResponseWriter, r *http.Request, pa
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnrichPersonResponseObject); ok {
 		if err := validResponse.VisitEnrichPersonResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// IdentifyPerson operation middleware
+func (sh *strictHandler) IdentifyPerson(w http.ResponseWriter, r *http.Request, params IdentifyPersonParams) {
+	var request IdentifyPersonRequestObject
+
+	request.Params = params
+
+	var body IdentifyPersonJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.IdentifyPerson(ctx, request.(IdentifyPersonRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "IdentifyPerson")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(IdentifyPersonResponseObject); ok {
+		if err := validResponse.VisitIdentifyPersonResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

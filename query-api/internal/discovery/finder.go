@@ -48,7 +48,7 @@ type Finder struct {
 	asked     *prometheus.CounterVec
 
 	mu     sync.Mutex
-	byKey  map[string]*pendingTask // by account
+	byKey  map[string]*pendingTask // by account or query
 	byID   map[string]*pendingTask // by request id
 	closed bool
 }
@@ -58,7 +58,7 @@ type pendingTask struct {
 	id, key  string
 	answered chan struct{}
 	waiting  int
-	result   *event.Discovery
+	result   any // *event.Discovery or *event.Identification
 	err      error
 	done     bool
 }
@@ -102,7 +102,7 @@ func (f *Finder) Follow(ctx context.Context) *bus.Follower {
 // take passes a result to the waiting callers. Most results are for other replicas.
 func (f *Finder) take(ctx context.Context, m kafka.Message) {
 	e, err := bus.GetEvent(m.Headers)
-	if err == nil && e.Type != event.TypeDiscovery {
+	if err == nil && e.Type != event.TypeDiscovery && e.Type != event.TypeIdentification {
 		return
 	}
 	f.mu.Lock()
@@ -111,29 +111,32 @@ func (f *Finder) take(ctx context.Context, m kafka.Message) {
 	if err == nil && q == nil {
 		return
 	}
-	var d event.Discovery
-	if err == nil {
-		err = json.Unmarshal(m.Value, &d)
+	var result interface{ Validate() error } = new(event.Discovery)
+	if e.Type == event.TypeIdentification {
+		result = new(event.Identification)
 	}
 	if err == nil {
-		err = d.Validate()
+		err = json.Unmarshal(m.Value, result)
+	}
+	if err == nil {
+		err = result.Validate()
 	}
 	if err != nil {
 		f.cfg.Logger.WarnContext(ctx, "discovery: invalid event skipped",
 			slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
 		return
 	}
-	f.finish(q, &d, nil)
+	f.finish(q, result, nil)
 }
 
 // finish completes a task, once.
-func (f *Finder) finish(q *pendingTask, d *event.Discovery, err error) {
+func (f *Finder) finish(q *pendingTask, result any, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if q.done {
 		return
 	}
-	q.done, q.result, q.err = true, d, err
+	q.done, q.result, q.err = true, result, err
 	delete(f.byID, q.id)
 	delete(f.byKey, q.key)
 	close(q.answered)
@@ -146,17 +149,32 @@ func (f *Finder) Budget() time.Duration { return f.cfg.Budget }
 // came in time, it returns nil without an error; the task continues, for the next call. The error may be
 // [ErrUnavailable].
 func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discovery, error) {
+	key := account.Platform + ":" + identity.NormalizeUsername(account.Username)
+	return request[event.Discovery](ctx, f, key, event.DiscoveryTask{Input: account})
+}
+
+// Identify requests the people that a query may describe, like [Finder.Find].
+func (f *Finder) Identify(ctx context.Context, q event.PersonQuery) (*event.Identification, error) {
+	key, err := q.Key()
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	return request[event.Identification](ctx, f, key, event.DiscoveryTask{Query: &q})
+}
+
+// request publishes a task, unless one with the same key is pending, and waits for its result.
+func request[T any](ctx context.Context, f *Finder, key string, task event.DiscoveryTask) (*T, error) {
 	now := f.cfg.Now()
 	// One percent is reserved for sending the response; the worker reserves more for the transport to this process.
 	timeout, cancel := context.WithTimeout(ctx, f.cfg.Budget-f.cfg.Budget/100)
 	defer cancel()
-	q, first, err := f.join(account)
+	q, first, err := f.join(key)
 	if err != nil {
 		return nil, err
 	}
 	defer f.leave(q)
 	if first {
-		if err := f.publish(timeout, q, account, now); err != nil {
+		if err := f.publish(timeout, q, task, now); err != nil {
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 			f.finish(q, nil, err)
 		}
@@ -180,14 +198,17 @@ func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discov
 	default:
 		f.count("shared")
 	}
-	return q.result, nil
+	result, ok := q.result.(*T)
+	if !ok {
+		return nil, fmt.Errorf("discovery: the result of task %s has another type", q.id)
+	}
+	return result, nil
 }
 
 func (f *Finder) count(outcome string) { f.asked.WithLabelValues(outcome).Inc() }
 
-// join returns the pending task of an account, and whether it is new.
-func (f *Finder) join(account event.Account) (*pendingTask, bool, error) {
-	key := account.Platform + ":" + identity.NormalizeUsername(account.Username)
+// join returns the pending task of a key, and whether it is new.
+func (f *Finder) join(key string) (*pendingTask, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -221,10 +242,9 @@ func (f *Finder) leave(q *pendingTask) {
 	}
 }
 
-func (f *Finder) publish(ctx context.Context, q *pendingTask, account event.Account, now time.Time) error {
-	value, err := json.Marshal(event.DiscoveryTask{
-		RequestID: q.id, Input: account, RequestedAt: now.UTC(), Deadline: now.UTC().Add(f.cfg.Budget),
-	}, json.Deterministic(true))
+func (f *Finder) publish(ctx context.Context, q *pendingTask, task event.DiscoveryTask, now time.Time) error {
+	task.RequestID, task.RequestedAt, task.Deadline = q.id, now.UTC(), now.UTC().Add(f.cfg.Budget)
+	value, err := json.Marshal(task, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("encode task: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -133,7 +134,7 @@ func (q CompanyQuery) answer(ctx context.Context, w *session) (Record, error) {
 		slices.SortFunc(rows, compareCompanies)
 		if id.holds != nil {
 			if len(rows) > 0 {
-				return companyRecord(rows[0]), nil
+				return w.companyRecord(rows[0])
 			}
 			continue
 		}
@@ -142,7 +143,7 @@ func (q CompanyQuery) answer(ctx context.Context, w *session) (Record, error) {
 			return Record{}, err
 		}
 		if match := singleMatch(scored); match != nil {
-			return companyRecord(match), nil
+			return w.companyRecord(match)
 		}
 		if miss.Candidates == nil {
 			miss.Candidates = candidatesOf(scored)
@@ -151,11 +152,36 @@ func (q CompanyQuery) answer(ctx context.Context, w *session) (Record, error) {
 	return miss, nil
 }
 
-func companyRecord(c *readmodel.CompanyRow) Record {
-	return Record{
-		Body: appendCompany(nil, c), Groups: []string{"company"},
-		Identities: []string{targetCompany + " " + c.CompanyID},
+// companyRecord returns the record of a company that was read, with its headcount by year (MAPPING.md, 4.1).
+func (s *session) companyRecord(c *readmodel.CompanyRow) (Record, error) {
+	body := appendCompany(nil, c)
+	if h := s.headcounts[c.CompanyID]; h != nil {
+		count := headcount{AsOf: h.At().Truncate(time.Second), Sample: h.Sample}
+		for i, year := range h.Years[:min(len(h.Years), len(h.People))] {
+			count.Years = append(count.Years, headcountYear{year, h.People[i]})
+		}
+		text, err := json.Marshal(count)
+		if err != nil {
+			return Record{}, err
+		}
+		body = append(appendName(body[:len(body)-1], "headcount_by_year"), text...)
+		body = append(body, '}')
 	}
+	return Record{
+		Body: body, Groups: []string{"company"}, Identities: []string{targetCompany + " " + c.CompanyID},
+	}, nil
+}
+
+// headcount is the number of observed people who worked at a company.
+type headcount struct {
+	AsOf   time.Time       `json:"as_of"`
+	Sample uint32          `json:"sample"`
+	Years  []headcountYear `json:"years"`
+}
+
+type headcountYear struct {
+	Year   uint16 `json:"year"`
+	People uint32 `json:"people"`
 }
 
 // compareCompanies orders companies by version, the newest first, then by ID.
@@ -263,7 +289,7 @@ func scoreName(name, location string, rows []*readmodel.CompanyRow) ([]scoredCom
 	return scored, nil
 }
 
-// companies reads companies in one round. The result lacks those that do not exist.
+// companies reads companies and their headcounts in one round. The result lacks those that do not exist.
 func (s *session) companies(ctx context.Context, ids []string) (map[string]*readmodel.CompanyRow, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -271,11 +297,14 @@ func (s *session) companies(ctx context.Context, ids []string) (map[string]*read
 	for _, id := range ids {
 		r.companies.keys = append(r.companies.keys, readmodel.CompanyHash(id))
 	}
-	r.seen.keys = r.companies.keys
+	r.seen.keys, r.headcounts.keys = r.companies.keys, r.companies.keys
 	if err := s.fetch(ctx, &r); err != nil {
 		return nil, err
 	}
 	out := make(map[string]*readmodel.CompanyRow, len(ids))
+	if s.headcounts == nil {
+		s.headcounts = make(map[string]*readmodel.HeadcountRow)
+	}
 	for i, id := range ids {
 		for _, c := range r.companies.values[i] {
 			if c.CompanyID != id || c.Deleted {
@@ -285,6 +314,11 @@ func (s *session) companies(ctx context.Context, ids []string) (map[string]*read
 			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, id, row.Version, row.ContentHash,
 				r.seen.values[i])
 			out[id] = &row
+		}
+		for _, h := range r.headcounts.values[i] {
+			if newest := s.headcounts[id]; h.CompanyID == id && (newest == nil || newest.Run < h.Run) {
+				s.headcounts[id] = h
+			}
 		}
 	}
 	return out, nil

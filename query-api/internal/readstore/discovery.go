@@ -39,6 +39,9 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 // Redact removes erased people from a discovery result.
 func (s *Store) Redact(d *event.Discovery) { s.suppressed.RedactDiscovery(d) }
 
+// RedactIdentification removes erased people from an identification.
+func (s *Store) RedactIdentification(d *event.Identification) { s.suppressed.RedactIdentification(d) }
+
 // StillValid reports whether the accounts of a stored result have the same owners: no username has moved to another
 // account, and no record was deleted (records.md, rules 2 and 3).
 func (s *Store) StillValid(ctx context.Context, d *event.Discovery) (bool, error) {

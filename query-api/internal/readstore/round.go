@@ -19,6 +19,7 @@ type round struct {
 	network    reads[uint64, []*readmodel.NetworkPersonRow]
 	codehost   reads[int64, *readmodel.AnswerRow]
 	companies  reads[uint64, []*readmodel.CompanyRow]
+	headcounts reads[uint64, []*readmodel.HeadcountRow]
 	seen       reads[uint64, []readmodel.VersionBumpRow]
 	discovered reads[uint64, []discoveredStatement]
 }
@@ -47,6 +48,7 @@ func (s *Store) fetch(ctx context.Context, r *round) error {
 	add(len(r.network.keys), func(ctx context.Context) error { return r.network.load(ctx, s.network) })
 	add(len(r.codehost.keys), func(ctx context.Context) error { return r.codehost.load(ctx, s.codehost) })
 	add(len(r.companies.keys), func(ctx context.Context) error { return r.companies.load(ctx, s.companies) })
+	add(len(r.headcounts.keys), func(ctx context.Context) error { return r.headcounts.load(ctx, s.headcounts) })
 	add(len(r.seen.keys), func(ctx context.Context) error { return r.seen.load(ctx, s.seen) })
 	add(len(r.discovered.keys), func(ctx context.Context) error { return r.discovered.load(ctx, s.discovered) })
 	switch len(loads) {
@@ -118,6 +120,7 @@ func (s *Store) fetchAll(ctx context.Context, rounds []*round) error {
 		all.network.join(&r.network)
 		all.codehost.join(&r.codehost)
 		all.companies.join(&r.companies)
+		all.headcounts.join(&r.headcounts)
 		all.seen.join(&r.seen)
 		all.discovered.join(&r.discovered)
 	}
@@ -129,6 +132,7 @@ func (s *Store) fetchAll(ctx context.Context, rounds []*round) error {
 		all.network.split(&r.network)
 		all.codehost.split(&r.codehost)
 		all.companies.split(&r.companies)
+		all.headcounts.split(&r.headcounts)
 		all.seen.split(&r.seen)
 		all.discovered.split(&r.discovered)
 	}

@@ -135,6 +135,7 @@ type session struct {
 	found      map[lookupKey][]readmodel.LookupRow
 	people     map[string]*person                 // by platform and identity; nil: does not exist
 	discovered map[target][]resolution.Discovered // by platform and username
+	headcounts map[string]*readmodel.HeadcountRow // by company ID
 }
 
 func (s *Store) session() *session {

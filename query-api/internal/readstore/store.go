@@ -90,6 +90,7 @@ type Store struct {
 	seen        *batchload.Loader[uint64, []readmodel.VersionBumpRow]
 	microblog   *batchload.Loader[uint64, []*readmodel.ProfileRow]
 	companies   *batchload.Loader[uint64, []*readmodel.CompanyRow]
+	headcounts  *batchload.Loader[uint64, []*readmodel.HeadcountRow]
 	discoveries *batchload.Loader[uint64, []*readmodel.DiscoveryRow]
 	discovered  *batchload.Loader[uint64, []discoveredStatement]
 	contexts    *batchload.Loader[uint64, []*readmodel.ContextRow]
@@ -140,6 +141,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.CompanyRow, r *readmodel.CompanyRow) {
 			found[r.CompanyHash] = append(found[r.CompanyHash], r)
 		}, readmodel.NewestCompanies)
+	s.headcounts = gatherRows(ctx, b, readmodel.HeadcountTable, readmodel.HeadcountsQuery(),
+		func(found map[uint64][]*readmodel.HeadcountRow, r *readmodel.HeadcountRow) {
+			found[r.CompanyHash] = append(found[r.CompanyHash], r)
+		}, nil)
 	s.discoveries = gatherRows(ctx, b, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(),
 		func(found map[uint64][]*readmodel.DiscoveryRow, r *readmodel.DiscoveryRow) {
 			found[r.InputHash] = append(found[r.InputHash], r)

@@ -355,7 +355,7 @@ func (s *Server) discoverRow(ctx context.Context, job *event.BulkJob, row bulk.R
 				return a, err
 			}
 			out.Socials, out.Degraded = s.socials(found), found.Degraded
-			a.Identities, a.Accounts = identitiesOf(found), accountsOf(found)
+			a.Identities, a.Accounts = identitiesOf(found.Socials), accountsOf(found)
 			if found.Found() {
 				a.Credits, a.Groups = job.Price, []string{"discovery"}
 			} else {

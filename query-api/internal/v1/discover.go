@@ -59,7 +59,7 @@ func (s *Server) DiscoverPerson(
 	if err != nil {
 		return nil, err
 	}
-	least, err := minConfidence(request.Body)
+	least, err := confidenceFrom(request.Body.MinConfidence, event.DiscoveryThreshold)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (s *Server) DiscoverPerson(
 		return nil, err
 	}
 	found = atLeast(found, least)
-	used := metering.Used{Identities: identitiesOf(found), Accounts: accountsOf(found)}
+	used := metering.Used{Identities: identitiesOf(found.Socials), Accounts: accountsOf(found)}
 	if found.Found() {
 		used.Units, used.Groups = 1, []string{"discovery"}
 	}
@@ -119,14 +119,14 @@ func (s *Server) socials(found *event.Discovery) []social {
 	return out
 }
 
-// identitiesOf returns the records in a result.
-func identitiesOf(d *event.Discovery) []string {
+// identitiesOf returns the records of accounts.
+func identitiesOf(accounts []event.Social) []string {
 	kinds := map[string]string{
 		identity.Network: readmodel.TargetNetworkPerson, identity.Codehost: readmodel.TargetCodehostPerson,
 		identity.Microblog: readmodel.TargetMicroblogPerson,
 	}
 	var out []string
-	for _, p := range d.Socials {
+	for _, p := range accounts {
 		if kind := kinds[p.Platform]; kind != "" && p.Identity != "" {
 			out = append(out, kind+" "+p.Identity)
 		}
@@ -146,17 +146,15 @@ func accountsOf(d *event.Discovery) []string {
 	return out
 }
 
-// minConfidence returns the minimum confidence of returned profiles.
-func minConfidence(body *api.PersonDiscoverRequest) (float64, error) {
-	if body.MinConfidence == nil {
+// confidenceFrom returns min_confidence, which is least or more; event.DiscoveryThreshold if it is absent.
+func confidenceFrom(given *float64, least float64) (float64, error) {
+	if given == nil {
 		return event.DiscoveryThreshold, nil
 	}
-	least := *body.MinConfidence
-	if !(least >= event.DiscoveryThreshold && least <= 1) {
-		return 0, invalidf("min_confidence is %v: it must be between %v, which all returned profiles have, and 1", least,
-			event.DiscoveryThreshold)
+	if !(*given >= least && *given <= 1) {
+		return 0, invalidf("min_confidence is %v: it must be between %v and 1", *given, least)
 	}
-	return least, nil
+	return *given, nil
 }
 
 // atLeast returns a result with the input and the profiles of a minimum confidence.

@@ -100,6 +100,13 @@ func operations() []operation {
 			price: func(p event.Prices) int64 { return p.Discover },
 		},
 		{
+			id: "identifyPerson", method: http.MethodPost, path: "/v1/person/identify", scope: event.ScopeDiscover,
+			data:    true,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, patient: true,
+			body:  func() any { return new(api.PersonIdentifyRequest) },
+			price: func(p event.Prices) int64 { return p.Discover },
+		},
+		{
 			id: "createContext", method: http.MethodPost, path: ContextPath, scope: event.ScopeContext,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, waiting: true,
 			body:  func() any { return new(api.ContextRequest) },

@@ -156,7 +156,7 @@ COMMENT 'Statements that two accounts belong to one person, newest version of ea
 {{.Distributed "account_links" "link_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
 (
-    `key_hash` UInt64 COMMENT 'XXH64 of the kind of value, a zero byte and the value',
+    `key_hash` UInt64 COMMENT 'XXH64 of the kind of value, a zero byte and the value; of an e-mail address the first 8 bytes of its SHA-256',
     `claim` String COMMENT 'type, value, target_kind, target and source, each ended by a NUL, which no text has' CODEC(ZSTD(1)),
     `type` String ALIAS splitByChar(char(0), claim)[1] COMMENT 'Type of the value: network.username, codehost.email, link.codehost and so on',
     `value` String ALIAS splitByChar(char(0), claim)[2] COMMENT 'Normalized form of the value',
@@ -648,3 +648,18 @@ ORDER BY (field, folded, value)
 SETTINGS index_granularity = 512, {{.Durable}}
 COMMENT 'Values of search fields with the number of people who have them; readers use the newest complete run';
 {{.Distributed "suggestions" "value"}}
+CREATE TABLE IF NOT EXISTS {{.Local "company_headcounts"}}{{.OnCluster}}
+(
+    `company_hash` UInt64 COMMENT 'network_companies.company_hash, the order of the table',
+    `company_id` String COMMENT 'Identity of the company',
+    `run` UInt64 COMMENT 'Time of the count in microseconds since 1970-01-01T00:00:00Z; readers use the newest row of a company',
+    `sample` UInt32 COMMENT 'People with a dated position at the company',
+    `years` Array(UInt16) COMMENT 'Years with at least 5 people, ascending',
+    `people` Array(UInt32) COMMENT 'People who worked there on the last day of each year, or at the time of the count'
+)
+ENGINE = {{.ReplacingMergeTree "company_headcounts" "run"}}
+PARTITION BY run
+ORDER BY (company_hash, company_id)
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Headcount of companies by year, from the positions of people';
+{{.Distributed "company_headcounts" "company_hash"}}

@@ -31,6 +31,8 @@ from .models import (
     PersonDiscoverResponse,
     PersonEnrichRequest,
     PersonEnrichResponse,
+    PersonIdentifyRequest,
+    PersonIdentifyResponse,
     SearchExplanation,
     SearchRequest,
     SearchResponse,
@@ -145,6 +147,12 @@ class AsyncClient:
     ) -> Response[PersonDiscoverResponse]:
         """Finds a person's profiles on other platforms (POST /v1/person/discover)."""
         return await self._post("/v1/person/discover", person, idempotency_key)
+
+    async def identify_person(
+        self, *, idempotency_key: Optional[str] = None, **person: Unpack[PersonIdentifyRequest]
+    ) -> Response[PersonIdentifyResponse]:
+        """Finds the people that a description may be of, most likely first (POST /v1/person/identify)."""
+        return await self._post("/v1/person/identify", person, idempotency_key)
 
     async def create_context(
         self, *, idempotency_key: Optional[str] = None, **task: Unpack[ContextRequest]

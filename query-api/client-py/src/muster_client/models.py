@@ -298,6 +298,54 @@ class PersonDiscoverRequest(TypedDict):
     """Validates the call and returns its maximum cost; nothing is searched or charged."""
 
 
+class PersonIdentifyRequest(TypedDict):
+    """At least one of `name`, `email`, `email_hash` and `phone`. The others tell people apart."""
+
+    name: NotRequired[Optional[str]]
+    """Full name in any order and script, `Given Family` or `Family, Given`."""
+    company: NotRequired[Optional[str]]
+    """Present or former employer."""
+    school: NotRequired[Optional[str]]
+    """School or university."""
+    location: NotRequired[Optional[str]]
+    """City, region or country, or several separated by commas."""
+    title: NotRequired[Optional[str]]
+    """Job title or headline."""
+    phone: NotRequired[Optional[str]]
+    """Phone number with country code."""
+    email: NotRequired[Optional[str]]
+    """Email address."""
+    email_hash: NotRequired[Optional[str]]
+    """MD5 or SHA-256, in hexadecimal, of the email address without surrounding spaces, in lower case."""
+    min_confidence: NotRequired[Optional[float]]
+    """Minimum confidence of the matches. Less certain ones are not charged."""
+    max_credits: NotRequired[Optional[int]]
+    """Maximum cost of the call; if it may cost more, it is an error and reads nothing."""
+    dry_run: NotRequired[Optional[bool]]
+    """Validates the call and returns its maximum cost; nothing is searched or charged."""
+
+
+class MatchedAccount(TypedDict):
+    platform: Literal["codehost", "network", "microblog"]
+    username: str
+    """Username without URL prefix."""
+    link: str
+    """Full profile URL."""
+    confidence: float
+    """Calibrated probability that it is an account of the person of the first account; 1 for the first."""
+
+
+class PersonSummary(TypedDict):
+    """A short profile, of the first account."""
+
+    full_name: NotRequired[str]
+    headline: NotRequired[str]
+    title: NotRequired[str]
+    company: NotRequired[str]
+    school: NotRequired[str]
+    location: NotRequired[str]
+
+
 class Evidence(TypedDict):
     """A piece of evidence for or against a match."""
 
@@ -577,6 +625,27 @@ class Images(TypedDict):
     cover: NotRequired[str]
 
 
+class Year(TypedDict):
+    year: int
+    people: int
+    """People on the last day of the year; in the year of `as_of`, at that time."""
+
+
+class HeadcountByYear(TypedDict):
+    """
+    People who worked at the company, counted from the positions of the people whom this service knows. Absent if
+    no year has 5 of them.
+
+    """
+
+    as_of: str
+    """When they were counted. Changes are counted within an hour."""
+    sample: int
+    """People with a dated position at the company."""
+    years: list[Year]
+    """Years with at least 5 people, ascending."""
+
+
 class PersonalEmail(TypedDict):
     """Only with the add-on `personal_email`."""
 
@@ -715,6 +784,21 @@ class Social(TypedDict):
     """Calibrated probability that it is the same person; 1 for the input."""
     context: Optional[str]
     """Summary of bio, headline, experience and skills; null if there is no data about the profile."""
+    evidence: NotRequired[list[Evidence]]
+
+
+class PersonMatch(TypedDict):
+    confidence: float
+    """Calibrated probability that the description is of this person."""
+    network_username: NotRequired[str]
+    """Professional-network username."""
+    codehost_username: NotRequired[str]
+    """Code-hosting username."""
+    microblog_username: NotRequired[str]
+    """Microblogging username."""
+    accounts: list[MatchedAccount]
+    """The account that was compared with the description, then the person's accounts on other platforms."""
+    profile: PersonSummary
     evidence: NotRequired[list[Evidence]]
 
 
@@ -863,6 +947,12 @@ class Company(TypedDict):
     profile: NotRequired[Profile]
     headquarters: NotRequired[Headquarters]
     images: NotRequired[Images]
+    headcount_by_year: NotRequired[HeadcountByYear]
+    """
+    People who worked at the company, counted from the positions of the people whom this service knows. Absent if
+    no year has 5 of them.
+
+    """
     last_updated: NotRequired[Timestamp]
 
 
@@ -986,6 +1076,12 @@ class PersonDiscoverResponse(TypedDict):
     """The input and the profiles found."""
 
     socials: list[Social]
+
+
+class PersonIdentifyResponse(TypedDict):
+    """The matches, most likely first."""
+
+    matches: list[PersonMatch]
 
 
 class CompanyEnrichResult(TypedDict):
