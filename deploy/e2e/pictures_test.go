@@ -29,6 +29,9 @@ func screenshots() map[string][]string {
 		"docs-guide-dark.png": {docs + "web", docs + "guides/search.md"},
 		"status.png":          {status},
 		"explore-search.png":  {explore},
+		"explore-person.png":  {explore},
+
+		"explore-questions-dark.png": {explore},
 	}
 }
 
