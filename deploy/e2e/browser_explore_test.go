@@ -141,7 +141,7 @@ func TestBrowserExplore_ShowsPeopleAndCompanies(t *testing.T) {
 
 	// A person with a longer career, for the picture.
 	longest := strings.TrimSpace(p.muster(t, "sql", "--format", "tsv", "SELECT username FROM people WHERE profile_id IN ("+
-		"SELECT profile_id FROM positions GROUP BY profile_id HAVING count() BETWEEN 4 AND 6) AND match(full_name || headline, '^[ -~]+$') AND username IN (SELECT b_username "+
+		"SELECT profile_id FROM positions GROUP BY profile_id HAVING count() BETWEEN 4 AND 6) AND match(full_name || headline, '^[ -~]+$') AND headline ILIKE '%engineer%' AND username IN (SELECT b_username "+
 		"FROM links WHERE a_platform = 'codehost' AND b_platform = 'network' AND confidence >= 0.9) ORDER BY username LIMIT 1"))
 	_, longest, _ = strings.Cut(longest, "\n")
 	tab.Do("open it", chromedp.Navigate(p.BaseURL+"/explore#person?network="+longest))
