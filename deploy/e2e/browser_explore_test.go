@@ -111,10 +111,27 @@ func TestBrowserExplore_SearchAsksBeforeItCosts(t *testing.T) {
 	narrow(t, tab, 1280)
 	unharmed(t, tab, p.BaseURL)
 	shoot(t, tab, "explore-search.png")
+	require.Equal(t, "5", tab.Eval(`document.querySelectorAll(".facet").length`))
 	press(t, tab, "Show the next results")
 	tab.Eventually(`document.querySelectorAll(".results > li").length === 20`)
 	require.Equal(t, "20", tab.Eval(`new Set([...document.querySelectorAll(".results h3 a")].map((a) => a.href)).size`))
 
+	const country = `document.querySelector(".facet[aria-label=Country] button")`
+	count := tab.Eval(country + `.querySelector(".n").textContent`)
+	tab.Eval(country + `.click()`)
+	awaitText(tab, count+" people")
+	tab.Eventually(country + `?.getAttribute("aria-pressed") === "true"`)
+	require.Equal(t, "1", tab.Eval(`document.querySelectorAll(".chosen li").length`))
+	tab.Eval(`document.querySelector(".chosen button").click()`)
+	tab.Eventually(`document.querySelectorAll(".chosen li").length === 0`)
+
+	const query = `{"nested": {"path": "experience", "query": {"term": {"experience.is_current": true}}}}`
+	tab.Do("write a query", chromedp.Click("details > summary"), chromedp.WaitVisible("#dsl"), chromedp.SetValue("#dsl", "{"))
+	press(t, tab, "Search with this query")
+	awaitText(tab, "Not valid JSON")
+	tab.Do("complete it", chromedp.SetValue("#dsl", query))
+	press(t, tab, "Search with this query")
+	tab.Eventually(`document.querySelector(".call code")?.textContent.includes('"experience.is_current":true')`)
 	tab.Eval("sessionStorage.clear()")
 	require.Equal(t, "0", tab.Eval("localStorage.length + document.cookie.length"))
 }

@@ -82,7 +82,7 @@ func TestDocs_ScreenshotsAreCurrentAndUsed(t *testing.T) {
 	of := readTaken(t)
 	require.Len(t, of, len(screenshots()))
 	shown := ""
-	for _, page := range []string{"../../README.md", "../docs/operators.md"} {
+	for _, page := range []string{"../../README.md", "../docs/operators.md", "../docs/explore.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		shown += string(text)
