@@ -29,6 +29,9 @@ func screenshots() map[string][]string {
 		"docs-guide-dark.png": {docs + "web", docs + "guides/search.md"},
 		"status.png":          {status},
 		"explore-search.png":  {explore},
+		"explore-person.png":  {explore},
+
+		"explore-questions-dark.png": {explore},
 	}
 }
 
@@ -79,7 +82,7 @@ func TestDocs_ScreenshotsAreCurrentAndUsed(t *testing.T) {
 	of := readTaken(t)
 	require.Len(t, of, len(screenshots()))
 	shown := ""
-	for _, page := range []string{"../../README.md", "../docs/operators.md"} {
+	for _, page := range []string{"../../README.md", "../docs/operators.md", "../docs/explore.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		shown += string(text)

@@ -104,7 +104,7 @@ func developmentKey(ctx context.Context, accounts *queryapi.Accounts, earlier st
 		}
 	}
 	_, created, err := accounts.CreateKey(ctx, organization, queryapi.KeyOptions{
-		Name: "muster up", Scopes: event.Scopes(), // it is the operator's
+		Name: "muster up", Scopes: append(event.DefaultScopes(), event.ScopeAnalyze), // it is the operator's
 	})
 	if err != nil {
 		return "", fmt.Errorf("create the development key: %w", err)

@@ -6,19 +6,19 @@ import { personView } from "./person.js";
 import { questionsView } from "./questions.js";
 import { searchView } from "./search.js";
 
-const views = { search: searchView, person: personView, company: companyView, questions: questionsView };
+const views = new Map([["search", searchView], ["person", personView], ["company", companyView], ["questions", questionsView]]);
 let current = new AbortController();
 
 function show(moved) {
   current.abort(); // calls of the view that is left
   current = new AbortController();
   const [name, query = ""] = location.hash.slice(1).split(/\?(.*)/s);
-  const view = views[name] ?? searchView;
+  const view = views.get(name) ?? searchView;
   const main = document.getElementById("content");
   main.replaceChildren(view(new URLSearchParams(query), current.signal));
   document.title = `${main.querySelector("h1")?.textContent ?? "Explore"} · muster`;
   for (const a of document.querySelectorAll(".bar nav a")) {
-    const here = a.hash === "#" + (views[name] ? name : "search");
+    const here = a.hash === "#" + (views.has(name) ? name : "search");
     if (here) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }

@@ -2,7 +2,7 @@
 import { h, number, table } from "./dom.js";
 
 const maxBars = 30;
-const colors = 6; // classes s0 to s5 of the style sheet
+export const colors = 6; // classes s0 to s5 of the style sheet
 
 // figure returns a chart with its values.
 function figure(title, svg, legend, head, rows) {
@@ -110,7 +110,7 @@ function year(date) {
   return m ? Number(m[1]) + (m[2] ? (Number(m[2]) - 1) / 12 : 0) : null;
 }
 
-// timeline returns periods as bars over years. entries are {label, start, end}; end null means until now.
+// timeline returns periods as bars over years. entries are {label, start, end, className}; end null means until now.
 export function timeline(title, entries, now = new Date()) {
   const today = now.getFullYear() + now.getMonth() / 12;
   const all = entries.map((e) => ({ ...e, from: year(e.start), to: e.end === null ? today : year(e.end) ?? year(e.start) }))
@@ -129,7 +129,7 @@ export function timeline(title, entries, now = new Date()) {
   }
   const drawn = shown.map((e, i) => h("g", {}, label({ x: left - 8, y: i * line + 16, "text-anchor": "end", class: "name" }, short(e.label)),
     h("rect", { x: x(e.from), y: i * line + 5, width: Math.max(3, x(e.to) - x(e.from)), height: line - 10, rx: 3,
-      class: e.end === null ? "s0" : "s1" })));
+      class: e.className ?? (e.end === null ? "s0" : "s1") })));
   return figure(title, svg(width, height, marks, drawn), null, ["", "from", "to"],
     all.map((e) => [e.label, e.start ?? "", e.end ?? "now"]));
 }

@@ -59,7 +59,7 @@ function networkPart(n) {
   const jobs = list(n.experience), schools = list(n.education);
   const periods = [...jobs.map((e) => ({ label: [e.title, e.company_name].filter(Boolean).join(", "), start: e.start_date,
     end: e.is_current ? null : e.end_date ?? undefined })),
-  ...schools.map((e) => ({ label: e.school_name ?? "", start: e.start_date, end: e.end_date ?? undefined }))];
+  ...schools.map((e) => ({ label: e.school_name ?? "", start: e.start_date, end: e.end_date ?? undefined, className: "s2" }))];
   return h("article", { "aria-label": "Professional network" }, h("h2", {}, "Professional network"),
     p.headline ? h("p", { class: "lead" }, text(p.headline)) : null,
     facts([["Profile", n.network_url ? link(n.network_url) : n.network_username], ["Place", place(p.location)],

@@ -1,7 +1,7 @@
 // The analysts' saved questions: SQL, chart, table, downloads.
 import { key, send } from "./api.js";
 import { command, refusal } from "./call.js";
-import { bars, columns, lines } from "./charts.js";
+import { bars, colors, columns, lines } from "./charts.js";
 import { h, list, say, table } from "./dom.js";
 
 const maxShown = 200;
@@ -27,7 +27,8 @@ function question(q, signal) {
   send({ method: "GET", path: path("json") }, signal).then(({ answer }) => {
     const names = list(answer.meta).map((m) => m.name);
     const rows = list(answer.data).map((row) => row.map((v, i) => value(v, answer.meta[i].type)));
-    result.replaceChildren(...[chart(q, names, rows), table(q.title, names, rows.slice(0, maxShown)),
+    const shown = rows.slice(0, maxShown).map((row) => row.map((v, i) => (names[i] === "year" ? String(v) : v)));
+    result.replaceChildren(...[chart(q, names, rows), table(q.title, names, shown),
       rows.length > maxShown || answer.truncated ? h("p", { class: "soft" }, `The first ${Math.min(rows.length, maxShown)} rows; a download has all.`) : null]
       .filter(Boolean));
     say(`${rows.length} rows`);
@@ -62,6 +63,17 @@ async function save(button, path, name, signal) {
   }
 }
 
+// largest returns as many series as there are colors, the largest first. Stacked columns have the sum of the others.
+function largest(series, kind) {
+  const sum = (s) => s.values.reduce((a, v) => a + (v ?? 0), 0);
+  const sorted = series.toSorted((a, b) => sum(b) - sum(a));
+  if (sorted.length <= colors) return sorted;
+  if (kind === "line") return sorted.slice(0, colors);
+  const rest = sorted.slice(colors - 1);
+  const other = rest[0].values.map((_, i) => rest.reduce((a, s) => a + (s.values[i] ?? 0), 0));
+  return [...sorted.slice(0, colors - 1), { name: `${rest.length} others`, values: other }];
+}
+
 // chart draws the rows as the question's chart says; null if it has none.
 function chart(q, names, rows) {
   const c = q.chart;
@@ -79,6 +91,6 @@ function chart(q, names, rows) {
       series.get(name)[xs.indexOf(xOf(row))] = (series.get(name)[xs.indexOf(xOf(row))] ?? 0) + row[at(y)];
     }
   }
-  const all = [...series].map(([name, values]) => ({ name, values }));
+  const all = largest([...series].map(([name, values]) => ({ name, values })), c.kind);
   return c.kind === "line" ? lines(q.title, xs, all) : columns(q.title, xs, all);
 }
