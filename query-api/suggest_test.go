@@ -85,8 +85,7 @@ func TestSuggestedFields_AreNotIdentifying(t *testing.T) {
 		names = append(names, field.Path)
 		for _, word := range []string{"_name", "id", "url", "username", "email"} {
 			if strings.HasSuffix(field.Path, word) {
-				require.Contains(t, []string{"experience.company_name", "education.school_name", "current_position.company_name"},
-					field.Path)
+				require.Regexp(t, "(company|school)_name$", field.Path)
 			}
 		}
 	}
