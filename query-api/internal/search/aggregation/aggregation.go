@@ -1,8 +1,6 @@
 package aggregation
 
 import (
-	"strings"
-
 	"muster/query-api/internal/search/algebra"
 )
 
