@@ -94,6 +94,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/company/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search for companies
+         * @description Takes a query in Elasticsearch's query language over the fields of companies listed at /docs/guides/search:
+         *     `company_id`, `network_slug`, `network_id`, `profile.*`, `headquarters.*`, and `profile.domain`, the registrable
+         *     domain of the website. Everything else is as in the search for people: order, `sort`, pages, price, limits and
+         *     errors. Companies have no nested fields.
+         */
+        post: operations["searchCompanies"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/company/search/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Explain a search for companies
+         * @description Returns what a search for companies would do, as `POST /v1/person/search/explain` does for people. Free.
+         */
+        post: operations["explainCompanySearch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/company/enrich": {
         parameters: {
             query?: never;
@@ -1370,7 +1413,7 @@ export interface components {
             cursor?: string | null;
             /** @description Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance. */
             sort?: unknown[] | Record<string, unknown> | string | null;
-            /** @description Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`. */
+            /** @description Field names to return, with `*`; false for the ID alone; or an object of `includes` and `excludes`. */
             _source?: unknown;
             /**
              * @description Aggregations of all matches, by name, such as
@@ -1444,6 +1487,31 @@ export interface components {
              */
             total?: number;
             results?: components["schemas"]["EnrichedNetwork"][];
+            /** @description Null on the last page. */
+            next_cursor?: string | null;
+            /** @description Results of `aggs`, by name, in the shape of Elasticsearch. */
+            aggregations?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
+            /** Format: int64 */
+            credits_charged?: number;
+            /** @enum {boolean} */
+            dry_run?: true;
+            /** Format: int64 */
+            max_credits?: number;
+            /** Format: int64 */
+            credits_remaining?: number;
+        };
+        /** @description A page of companies; with `dry_run`, a `DryRun`. */
+        CompanySearchResponse: {
+            /**
+             * Format: int64
+             * @description Number of matches.
+             */
+            total?: number;
+            results?: components["schemas"]["Company"][];
             /** @description Null on the last page. */
             next_cursor?: string | null;
             /** @description Results of `aggs`, by name, in the shape of Elasticsearch. */
@@ -2583,7 +2651,6 @@ export interface components {
          *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
          *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
          *     as long as its cursor is valid.
-         * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
          */
         IdempotencyKey: string;
         /**
@@ -2594,10 +2661,7 @@ export interface components {
          *     ]
          */
         FieldsQuery: string[];
-        /**
-         * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-         * @example 10
-         */
+        /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
         MaxCreditsQuery: number;
         /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
         DryRunQuery: boolean;
@@ -2708,7 +2772,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2759,7 +2822,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2814,7 +2876,109 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SearchRequest"];
+            };
+        };
+        responses: {
+            /** @description The explanation, or why the query is rejected. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchExplanation"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchCompanies: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SearchRequest"];
+            };
+        };
+        responses: {
+            /** @description A page of companies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
+                    "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                    "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                    "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompanySearchResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    explainCompanySearch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2864,7 +3028,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2915,7 +3078,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2970,7 +3132,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3024,7 +3185,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3220,10 +3380,7 @@ export interface operations {
                  *     ]
                  */
                 fields?: components["parameters"]["FieldsQuery"];
-                /**
-                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-                 * @example 10
-                 */
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -3269,7 +3426,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3341,10 +3497,7 @@ export interface operations {
                  *     ]
                  */
                 fields?: components["parameters"]["FieldsQuery"];
-                /**
-                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-                 * @example 10
-                 */
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -3390,7 +3543,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3453,10 +3605,7 @@ export interface operations {
                  * @example https://hooks.example.org/muster
                  */
                 webhook_url?: string;
-                /**
-                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-                 * @example 10
-                 */
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -3467,7 +3616,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3927,7 +4075,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3995,7 +4142,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4167,7 +4313,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4224,7 +4369,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4334,10 +4478,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description Passed to the endpoint of the tool.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
-                 */
+                /** @description Passed to the endpoint of the tool. */
                 "Idempotency-Key"?: string;
                 /**
                  * @description The version of the protocol; absent in `initialize`.
