@@ -372,9 +372,10 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	other, held := map[string]string{
 		"enrichPerson": `{"codehost":"juno"}`, "enrichCompany": `{"company_id":"c_71"}`,
 		"createContext": `{"person":"slow","response_timeout_sec":3}`, "discoverPerson": `{"codehost":"slow"}`,
-		"identifyPerson":    `{"name":"Slow Person"}`,
-		"searchPeople":      `{"query":{"match_all":{}}}`,
-		"explainSearch":     `{"query":{"match":{"profile.headline":"compiler"}}}`,
+		"identifyPerson":  `{"name":"Slow Person"}`,
+		"searchPeople":    `{"query":{"match_all":{}}}`,
+		"explainSearch":   `{"query":{"match":{"profile.headline":"compiler"}}}`,
+		"searchCompanies": `{"query":{"match_all":{}}}`, "explainCompanySearch": `{"query":{"match_all":{}}}`,
 		"submitBulk":        "{\"codehost\":\"juno\"}\n",
 		"postNetworkPerson": `{"network":"juno"}`, "postCodehostPerson": `{"codehost":"juno"}`,
 	}[op.OperationID], slices.Contains([]string{"createContext", "discoverPerson", "identifyPerson"}, op.OperationID)

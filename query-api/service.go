@@ -342,7 +342,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.ResponseBytes, ReadGrace: cfg.ReadGrace,
 		MinReadRate: cfg.MinReadRate, Origins: origins, Pages: cfg.Pages,
 	}, v1.Deps{
-		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
+		Store: s.store, Search: s.search, Companies: s.companies, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms,
 		Description: description,
 		Finder:      s.finder, Contexts: s.contexts, AsOf: s.mark.AsOf, SearchAsOf: s.searchMark.AsOf,
 		Bulk: s.bulk, Questions: deps.Questions, Analyze: deps.Analyze, Erased: s.isErased,

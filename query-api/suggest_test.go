@@ -52,14 +52,14 @@ func TestSuggest_RefusesOtherFieldsByName(t *testing.T) {
 	f := start(t, nil)
 	for query, want := range map[string]string{
 		"field=profile.full_name.keyword":                                   `the values of "profile.full_name" are not suggested`,
-		"field=profile.first_name.keyword":                                  "name one person",
-		"field=profile.personal_email.keyword":                              "name one person",
-		"field=profile_id.keyword":                                          "name one person",
-		"field=_id":                                                         "name one person",
-		"field=network_username":                                            "name one person",
-		"field=experience.company_url.keyword":                              "name one person",
-		"field=education.school_id.keyword":                                 "name one person",
-		"field=profile.image_url.keyword":                                   "name one person",
+		"field=profile.first_name.keyword":                                  "they are names of people",
+		"field=profile.personal_email.keyword":                              "they are e-mail addresses",
+		"field=profile_id.keyword":                                          "they are ids",
+		"field=_id":                                                         "they are ids",
+		"field=network_username":                                            "they are usernames",
+		"field=experience.company_url.keyword":                              "they are URLs",
+		"field=education.school_id.keyword":                                 "they are ids",
+		"field=profile.image_url.keyword":                                   "they are URLs",
 		"field=experience.title":                                            `give "experience.title.keyword"`,
 		"field=profile.connections":                                         "is not text",
 		"field=experience.titel.keyword":                                    `did you mean "experience.title.keyword"?`,
@@ -85,8 +85,7 @@ func TestSuggestedFields_AreNotIdentifying(t *testing.T) {
 		names = append(names, field.Path)
 		for _, word := range []string{"_name", "id", "url", "username", "email"} {
 			if strings.HasSuffix(field.Path, word) {
-				require.Contains(t, []string{"experience.company_name", "education.school_name", "current_position.company_name"},
-					field.Path)
+				require.Regexp(t, "(company|school)_name$", field.Path)
 			}
 		}
 	}

@@ -161,6 +161,18 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 		return len(values.Value.Values) == 1 && values.Value.Values[0].Count >= 3
 	}, "no country is suggested")
 
+	firms := client.SearchRequest{Query: map[string]any{"exists": map[string]any{"field": "profile.name"}}, Size: new(int64(40))}
+	companies := 0
+	for firm, err := range api.Companies(ctx, firms) {
+		require.NoError(t, err)
+		require.NotEmpty(t, firm.Profile.Name)
+		companies++
+	}
+	require.Greater(t, companies, 1)
+	explainedFirms, err := api.ExplainCompanySearch(ctx, firms)
+	require.NoError(t, err)
+	require.Equal(t, int64(40), explainedFirms.Value.MaxCredits)
+
 	found, err := api.EnrichCompany(ctx, client.CompanyEnrichRequest{NetworkURL: company})
 	require.NoError(t, err)
 	requirePaid(t, found.Metadata, err)

@@ -213,6 +213,46 @@ func join[S ~string](list []S) string {
 	return strings.Join(texts, ",")
 }
 
+// SearchCompanies returns one page of a search for companies (POST /v1/company/search). [Client.Companies] iterates over
+// all pages.
+func (c *Client) SearchCompanies(
+	ctx context.Context, search SearchRequest, options ...CallOption,
+) (*Response[CompanySearchResponse], error) {
+	return callPost[CompanySearchResponse](ctx, c, "/v1/company/search", search, search.DryRun, options)
+}
+
+// Companies iterates over the results of a search for companies, page by page. Size is the page size, and a result is
+// charged when its page is fetched. An error ends the iteration.
+func (c *Client) Companies(ctx context.Context, search SearchRequest) iter.Seq2[Company, error] {
+	return func(yield func(Company, error) bool) {
+		for {
+			page, err := c.SearchCompanies(ctx, search)
+			if err != nil {
+				yield(Company{}, err)
+				return
+			}
+			for _, company := range page.Value.Results {
+				if !yield(company, nil) {
+					return
+				}
+			}
+			// A page of size 0 does not advance.
+			if next := page.Value.NextCursor; next == "" || next == search.Cursor {
+				return
+			}
+			search.Cursor = page.Value.NextCursor
+		}
+	}
+}
+
+// ExplainCompanySearch returns how a search for companies would be executed, or why it would be rejected
+// (POST /v1/company/search/explain).
+func (c *Client) ExplainCompanySearch(
+	ctx context.Context, search SearchRequest, options ...CallOption,
+) (*Response[SearchExplanation], error) {
+	return callPost[SearchExplanation](ctx, c, "/v1/company/search/explain", search, false, options)
+}
+
 // SuggestValues returns the most frequent values of a field of search that begin with a prefix (GET /v1/suggest). A
 // size of 0 means the default of 10.
 func (c *Client) SuggestValues(ctx context.Context, field, prefix string, size int) (*Response[Suggestions], error) {

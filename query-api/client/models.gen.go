@@ -681,6 +681,23 @@ type CompanyRef struct {
 	NetworkURL           string                    `json:"network_url,omitempty"`
 }
 
+// CompanySearchResponse A page of companies; with `dry_run`, a `DryRun`.
+type CompanySearchResponse struct {
+	// Aggregations Results of `aggs`, by name, in the shape of Elasticsearch.
+	Aggregations     map[string]map[string]interface{} `json:"aggregations,omitempty"`
+	CreditsCharged   *int64                            `json:"credits_charged,omitempty"`
+	CreditsRemaining *int64                            `json:"credits_remaining,omitempty"`
+	DryRun           bool                              `json:"dry_run,omitzero"`
+	MaxCredits       *int64                            `json:"max_credits,omitempty"`
+
+	// NextCursor Null on the last page.
+	NextCursor string    `json:"next_cursor,omitempty"`
+	Results    []Company `json:"results,omitempty"`
+
+	// Total Number of matches.
+	Total *int64 `json:"total,omitempty"`
+}
+
 // ContextAccepted defines model for ContextAccepted.
 type ContextAccepted struct {
 	RequestID string                `json:"request_id"`
@@ -1601,7 +1618,7 @@ type SearchExplanation struct {
 
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
-	// Source Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
+	// Source Field names to return, with `*`; false for the ID alone; or an object of `includes` and `excludes`.
 	Source any `json:"_source,omitempty"`
 
 	// Aggregations The same as `aggs`.

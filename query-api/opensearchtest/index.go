@@ -2,6 +2,7 @@ package opensearchtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -42,12 +43,21 @@ func Attach(url string) *Node { return &Node{opensearchtest.Attach(url)} }
 //go:embed mapping.json
 var mapping []byte
 
+// companies is the same of companies, which have no nested arrays.
+//
+//go:embed companies.json
+var companies []byte
+
 // bulkBytes is the maximum size of a bulk request.
 const bulkBytes = 4 << 20
 
 // Make creates an empty index and replaces an existing one. The settings are one shard, no replicas and no caches; add
 // has additional or different settings by name.
 func (n *Node) Make(ctx context.Context, name string, add map[string]any) error {
+	return n.makeWith(ctx, name, mapping, add)
+}
+
+func (n *Node) makeWith(ctx context.Context, name string, mapping []byte, add map[string]any) error {
 	if err := n.Do(ctx, http.MethodDelete, "/"+name+"?ignore_unavailable=true", nil, nil); err != nil {
 		return fmt.Errorf("remove index: %w", err)
 	}
@@ -71,10 +81,19 @@ func (n *Node) Make(ctx context.Context, name string, add map[string]any) error 
 	return nil
 }
 
-// Index creates an index of documents, each a JSON object whose member profile_id becomes its _id, and replaces an
-// existing one. All are in one segment, so that deleted documents do not affect statistics.
+// Index creates an index of people, each a JSON object whose member profile_id becomes its _id, and replaces an existing
+// one. All are in one segment, so that deleted documents do not affect statistics.
 func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
-	if err := n.Make(ctx, name, nil); err != nil {
+	return n.indexWith(ctx, name, mapping, documents)
+}
+
+// IndexCompanies is Index of companies, whose member company_id becomes their _id.
+func (n *Node) IndexCompanies(ctx context.Context, name string, documents [][]byte) error {
+	return n.indexWith(ctx, name, companies, documents)
+}
+
+func (n *Node) indexWith(ctx context.Context, name string, mapping []byte, documents [][]byte) error {
+	if err := n.makeWith(ctx, name, mapping, nil); err != nil {
 		return err
 	}
 	if err := n.Add(ctx, name, documents); err != nil {
@@ -83,7 +102,7 @@ func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error
 	return n.Merge(ctx, name)
 }
 
-// Add indexes documents, each a JSON object with the member profile_id.
+// Add indexes documents, each a JSON object with the member profile_id or company_id.
 func (n *Node) Add(ctx context.Context, name string, documents [][]byte) error {
 	var b bytes.Buffer
 	flush := func() error {
@@ -106,11 +125,12 @@ func (n *Node) Add(ctx context.Context, name string, documents [][]byte) error {
 	for _, d := range documents {
 		var id struct {
 			ProfileID string `json:"profile_id"`
+			CompanyID string `json:"company_id"`
 		}
 		if err := json.Unmarshal(d, &id); err != nil {
 			return fmt.Errorf("index: %w", err)
 		}
-		fmt.Fprintf(&b, "{\"index\":{\"_id\":%s}}\n%s\n", strconv.Quote(id.ProfileID), d)
+		fmt.Fprintf(&b, "{\"index\":{\"_id\":%s}}\n%s\n", strconv.Quote(cmp.Or(id.ProfileID, id.CompanyID)), d)
 		if b.Len() > bulkBytes {
 			if err := flush(); err != nil {
 				return err

@@ -23,21 +23,33 @@ const SuggestionsTable = "suggestions"
 // minSuggested is the minimum number of people who have a suggested value (rulings.md, Search).
 const minSuggested = 3
 
-// IsIdentifying reports whether a field names one person or object: names of people, e-mail addresses, IDs, usernames
-// and URLs. Its values are neither aggregated nor suggested (rulings.md, Search).
-func (f SearchField) IsIdentifying() bool {
+// Identifies returns what the values of a field are if they name one person or organization, such as ids; empty if they
+// do not. They are neither aggregated nor suggested (rulings.md, Search).
+func (f SearchField) Identifies() string {
 	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-	if slices.Contains([]string{"first_name", "middle_name", "last_name", "full_name"}, name) {
-		return true
+	switch {
+	case name == "id", strings.HasSuffix(name, "_id"):
+		return "ids"
+	case name == "first_name", name == "middle_name", name == "last_name", name == "full_name":
+		return "names of people"
+	case f.Path == "profile.name":
+		return "names of companies"
+	case strings.Contains(name, "email"):
+		return "e-mail addresses"
+	case strings.HasSuffix(name, "username"), strings.HasSuffix(name, "slug"):
+		return "usernames"
+	case strings.HasSuffix(name, "url"), name == "website", name == "domain":
+		return "URLs"
+	case name == "phone":
+		return "phone numbers"
 	}
-	kind := name[strings.LastIndexByte(name, '_')+1:]
-	return slices.Contains([]string{"id", "url", "username", "email"}, kind)
+	return ""
 }
 
 // SuggestedFields returns the fields whose values are suggested.
 func SuggestedFields() []SearchField {
 	return slices.DeleteFunc(SearchFields(), func(f SearchField) bool {
-		return f.Type != SearchText || f.IsIdentifying()
+		return f.Type != SearchText || f.Identifies() != ""
 	})
 }
 

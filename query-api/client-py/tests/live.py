@@ -102,6 +102,11 @@ def test_search_is_paged_explained_and_made_a_table(api: Any) -> None:
     assert api("search_people", query=query, size=7, dry_run=True).dry_run["max_credits"] == 7
     explained = api("explain_search", query=query, dry_run=True)
     assert explained.value["statements"]
+
+    firms = api("companies", query={"match_all": {}}, size=40, sort=[{"profile.employees": "desc"}])
+    counted = api("search_companies", query={"match_all": {}}, size=0).value["total"]
+    assert len({firm["company_id"] for firm in firms}) == len(firms) == counted > 1
+    assert api("explain_company_search", query={"match_all": {}}).value["max_credits"] == 10
     assert "values" in api("suggest_values", "profile.location.country.keyword", "p", size=5).value
 
     table = to_dataframe(people)

@@ -219,6 +219,21 @@ func (e CompanyEnrichResponseDryRun) Valid() bool {
 	}
 }
 
+// Defines values for CompanySearchResponseDryRun.
+const (
+	CompanySearchResponseDryRunTrue CompanySearchResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the CompanySearchResponseDryRun enum.
+func (e CompanySearchResponseDryRun) Valid() bool {
+	switch e {
+	case CompanySearchResponseDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ContextAcceptedStatus.
 const (
 	Processing ContextAcceptedStatus = "processing"
@@ -1122,6 +1137,26 @@ type CompanyRef struct {
 	NetworkUrl *string `json:"network_url,omitempty"`
 }
 
+// CompanySearchResponse A page of companies; with `dry_run`, a `DryRun`.
+type CompanySearchResponse struct {
+	// Aggregations Results of `aggs`, by name, in the shape of Elasticsearch.
+	Aggregations     *map[string]interface{}      `json:"aggregations,omitempty"`
+	CreditsCharged   *int64                       `json:"credits_charged,omitempty"`
+	CreditsRemaining *int64                       `json:"credits_remaining,omitempty"`
+	DryRun           *CompanySearchResponseDryRun `json:"dry_run,omitempty"`
+	MaxCredits       *int64                       `json:"max_credits,omitempty"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string    `json:"next_cursor,omitempty"`
+	Results    *[]Company `json:"results,omitempty"`
+
+	// Total Number of matches.
+	Total *int64 `json:"total,omitempty"`
+}
+
+// CompanySearchResponseDryRun defines model for CompanySearchResponse.DryRun.
+type CompanySearchResponseDryRun bool
+
 // ContextAccepted defines model for ContextAccepted.
 type ContextAccepted struct {
 	RequestId string                `json:"request_id"`
@@ -1992,7 +2027,7 @@ type SearchExplanation struct {
 
 // SearchRequest defines model for SearchRequest.
 type SearchRequest struct {
-	// UnderscoreSource Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`.
+	// UnderscoreSource Field names to return, with `*`; false for the ID alone; or an object of `includes` and `excludes`.
 	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
 
 	// Aggregations The same as `aggs`.
@@ -2436,6 +2471,24 @@ type EnrichCompanyParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// SearchCompaniesParams defines parameters for SearchCompanies.
+type SearchCompaniesParams struct {
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExplainCompanySearchParams defines parameters for ExplainCompanySearch.
+type ExplainCompanySearchParams struct {
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateContextParams defines parameters for CreateContext.
 type CreateContextParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
@@ -2635,6 +2688,12 @@ type PostNetworkPerson200JSONResponseBody struct {
 
 // EnrichCompanyJSONRequestBody defines body for EnrichCompany for application/json ContentType.
 type EnrichCompanyJSONRequestBody = CompanyEnrichRequest
+
+// SearchCompaniesJSONRequestBody defines body for SearchCompanies for application/json ContentType.
+type SearchCompaniesJSONRequestBody = SearchRequest
+
+// ExplainCompanySearchJSONRequestBody defines body for ExplainCompanySearch for application/json ContentType.
+type ExplainCompanySearchJSONRequestBody = SearchRequest
 
 // CreateContextJSONRequestBody defines body for CreateContext for application/json ContentType.
 type CreateContextJSONRequestBody = ContextRequest
@@ -2997,6 +3056,12 @@ type ServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(w http.ResponseWriter, r *http.Request, params EnrichCompanyParams)
+	// SearchCompanies Search for companies
+	// (POST /v1/company/search)
+	SearchCompanies(w http.ResponseWriter, r *http.Request, params SearchCompaniesParams)
+	// ExplainCompanySearch Explain a search for companies
+	// (POST /v1/company/search/explain)
+	ExplainCompanySearch(w http.ResponseWriter, r *http.Request, params ExplainCompanySearchParams)
 	// CreateContext Create a structured profile from unstructured data
 	// (POST /v1/context)
 	CreateContext(w http.ResponseWriter, r *http.Request, params CreateContextParams)
@@ -3270,6 +3335,88 @@ func (siw *ServerInterfaceWrapper) EnrichCompany(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.EnrichCompany(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SearchCompanies operation middleware
+func (siw *ServerInterfaceWrapper) SearchCompanies(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SearchCompaniesParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SearchCompanies(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExplainCompanySearch operation middleware
+func (siw *ServerInterfaceWrapper) ExplainCompanySearch(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainCompanySearchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExplainCompanySearch(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4371,6 +4518,10 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	r.HandleFunc(options.BaseURL+"/v1/bulk/{job_id}/results", wrapper.GetBulkResults).Methods(http.MethodGet)
 
 	r.HandleFunc(options.BaseURL+"/v1/company/enrich", wrapper.EnrichCompany).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/company/search", wrapper.SearchCompanies).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/company/search/explain", wrapper.ExplainCompanySearch).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/context", wrapper.CreateContext).Methods(http.MethodPost)
 
@@ -5626,6 +5777,502 @@ func (response EnrichCompany500JSONResponse) VisitEnrichCompanyResponse(w http.R
 	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompaniesRequestObject struct {
+	Params SearchCompaniesParams
+	Body   *SearchCompaniesJSONRequestBody
+}
+
+type SearchCompaniesResponseObject interface {
+	VisitSearchCompaniesResponse(w http.ResponseWriter) error
+}
+
+type SearchCompanies200ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XDataAsOf           *string
+	XQuotaLimit         int64
+	XQuotaRemaining     int64
+	XQuotaUsed          int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type SearchCompanies200JSONResponse struct {
+	Body    CompanySearchResponse
+	Headers SearchCompanies200ResponseHeaders
+}
+
+func (response SearchCompanies200JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDataAsOf != nil {
+		w.Header().Set("X-Data-As-Of", fmt.Sprint(*response.Headers.XDataAsOf))
+	}
+	w.Header().Set("X-Quota-Limit", fmt.Sprint(response.Headers.XQuotaLimit))
+	w.Header().Set("X-Quota-Remaining", fmt.Sprint(response.Headers.XQuotaRemaining))
+	w.Header().Set("X-Quota-Used", fmt.Sprint(response.Headers.XQuotaUsed))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response SearchCompanies400JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SearchCompanies401JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SearchCompanies403JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SearchCompanies409JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response SearchCompanies413JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response SearchCompanies415JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
+
+func (response SearchCompanies422JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response SearchCompanies429JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response SearchCompanies500JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompanies503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SearchCompanies503JSONResponse) VisitSearchCompaniesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearchRequestObject struct {
+	Params ExplainCompanySearchParams
+	Body   *ExplainCompanySearchJSONRequestBody
+}
+
+type ExplainCompanySearchResponseObject interface {
+	VisitExplainCompanySearchResponse(w http.ResponseWriter) error
+}
+
+type ExplainCompanySearch200ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type ExplainCompanySearch200JSONResponse struct {
+	Body    SearchExplanation
+	Headers ExplainCompanySearch200ResponseHeaders
+}
+
+func (response ExplainCompanySearch200JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response ExplainCompanySearch400JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExplainCompanySearch401JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExplainCompanySearch403JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ExplainCompanySearch409JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ExplainCompanySearch413JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response ExplainCompanySearch415JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
+
+func (response ExplainCompanySearch422JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response ExplainCompanySearch429JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response ExplainCompanySearch500JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainCompanySearch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExplainCompanySearch503JSONResponse) VisitExplainCompanySearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -10740,6 +11387,12 @@ type StrictServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(ctx context.Context, request EnrichCompanyRequestObject) (EnrichCompanyResponseObject, error)
+	// SearchCompanies Search for companies
+	// (POST /v1/company/search)
+	SearchCompanies(ctx context.Context, request SearchCompaniesRequestObject) (SearchCompaniesResponseObject, error)
+	// ExplainCompanySearch Explain a search for companies
+	// (POST /v1/company/search/explain)
+	ExplainCompanySearch(ctx context.Context, request ExplainCompanySearchRequestObject) (ExplainCompanySearchResponseObject, error)
 	// CreateContext Create a structured profile from unstructured data
 	// (POST /v1/context)
 	CreateContext(ctx context.Context, request CreateContextRequestObject) (CreateContextResponseObject, error)
@@ -10959,6 +11612,72 @@ func (sh *strictHandler) EnrichCompany(w http.ResponseWriter, r *http.Request, p
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnrichCompanyResponseObject); ok {
 		if err := validResponse.VisitEnrichCompanyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SearchCompanies operation middleware
+func (sh *strictHandler) SearchCompanies(w http.ResponseWriter, r *http.Request, params SearchCompaniesParams) {
+	var request SearchCompaniesRequestObject
+
+	request.Params = params
+
+	var body SearchCompaniesJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SearchCompanies(ctx, request.(SearchCompaniesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SearchCompanies")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SearchCompaniesResponseObject); ok {
+		if err := validResponse.VisitSearchCompaniesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExplainCompanySearch operation middleware
+func (sh *strictHandler) ExplainCompanySearch(w http.ResponseWriter, r *http.Request, params ExplainCompanySearchParams) {
+	var request ExplainCompanySearchRequestObject
+
+	request.Params = params
+
+	var body ExplainCompanySearchJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainCompanySearch(ctx, request.(ExplainCompanySearchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainCompanySearch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExplainCompanySearchResponseObject); ok {
+		if err := validResponse.VisitExplainCompanySearchResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

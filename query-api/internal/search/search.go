@@ -28,6 +28,7 @@ import (
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // MaxSize is the largest page (interface.md, Limits).
@@ -163,6 +164,9 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	}
 	return s, nil
 }
+
+// Kind returns the kind of records that are searched.
+func (s *Searcher) Kind() record.Kind { return s.collection.Kind }
 
 // WarmUp reads data that many searches need.
 func (s *Searcher) WarmUp() error {

@@ -86,6 +86,19 @@ func operations() []operation {
 			body: func() any { return new(api.SearchRequest) },
 		},
 		{
+			id: "searchCompanies", method: http.MethodPost, path: "/v1/company/search", scope: event.ScopeSearch,
+			data: true, searched: true,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+			body:  func() any { return new(api.SearchRequest) },
+			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,
+		},
+		{
+			id: "explainCompanySearch", method: http.MethodPost, path: "/v1/company/search/explain",
+			scope:   event.ScopeSearch,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+			body: func() any { return new(api.SearchRequest) },
+		},
+		{
 			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
 			data:    true,
 			invalid: unprocessable, unavailable: internal,

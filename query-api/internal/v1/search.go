@@ -16,22 +16,43 @@ import (
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
+	"muster/schemas/record"
 )
 
 // SearchPeople is POST /v1/person/search.
 func (s *Server) SearchPeople(
 	ctx context.Context, request api.SearchPeopleRequestObject,
 ) (api.SearchPeopleResponseObject, error) {
+	return s.searchIn(ctx, s.search, request.Body)
+}
+
+// SearchCompanies is POST /v1/company/search.
+func (s *Server) SearchCompanies(
+	ctx context.Context, request api.SearchCompaniesRequestObject,
+) (api.SearchCompaniesResponseObject, error) {
+	return s.searchIn(ctx, s.companies, request.Body)
+}
+
+// searchResponse is the response of a search.
+type searchResponse interface {
+	api.SearchPeopleResponseObject
+	api.SearchCompaniesResponseObject
+}
+
+// searchIn answers a search in a collection.
+func (s *Server) searchIn(
+	ctx context.Context, in *search.Searcher, body *api.SearchRequest,
+) (searchResponse, error) {
 	call := metering.FromContext(ctx)
-	r, err := s.searchRequest(ctx, request.Body)
+	r, err := searchRequest(ctx, in, body)
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := s.search.Prepare(r)
+	prepared, err := in.Prepare(r)
 	if err != nil {
 		return nil, err
 	}
-	if isTrue(request.Body.DryRun) {
+	if isTrue(body.DryRun) {
 		return estimate(ctx, int64(r.Size))
 	}
 	if prepared.Aggregates() {
@@ -65,7 +86,7 @@ func (s *Server) SearchPeople(
 	}
 	used := metering.Used{Units: int64(len(page.Results)), Identifiers: page.Identifiers}
 	for _, id := range page.IDs {
-		used.Identities = append(used.Identities, "network-person "+id)
+		used.Identities = append(used.Identities, string(in.Kind())+" "+id)
 	}
 	quota, err := held.Commit(ctx, used)
 	if err != nil {
@@ -95,8 +116,8 @@ func pageOf(x *exchange, page *search.Page, charged int64) (list, error) {
 	return out, nil
 }
 
-// searchRequest validates the body of both search endpoints.
-func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (search.Request, error) {
+// searchRequest validates the body of a search or explanation.
+func searchRequest(ctx context.Context, in *search.Searcher, body *api.SearchRequest) (search.Request, error) {
 	r := search.Request{Query: body.Query, Size: search.DefaultSize}
 	if len(body.Query) == 0 || body.Query.Kind() == 'n' {
 		return r, invalidf("query is missing: send a query clause, such as {\"match_all\": {}}")
@@ -160,7 +181,11 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 		r.Size = affordable
 	}
 	var err error
-	if r.Timeout, err = checkNoOpFields(body); err != nil {
+	explain := "POST /v1/person/search/explain"
+	if in.Kind() == record.KindNetworkCompany {
+		explain = "POST /v1/company/search/explain"
+	}
+	if r.Timeout, err = checkNoOpFields(body, explain); err != nil {
 		return r, err
 	}
 	r.Organization = exchangeOf(ctx).principal.Organization.ID
@@ -168,8 +193,8 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 }
 
 // checkNoOpFields accepts fields of Elasticsearch clients that have no effect here (rulings.md, Search), rejects values
-// that would have one, and returns the timeout, 0 if there is none.
-func checkNoOpFields(body *api.SearchRequest) (time.Duration, error) {
+// that would have one, and returns the timeout, 0 if there is none. explain is the endpoint that explains searches.
+func checkNoOpFields(body *api.SearchRequest, explain string) (time.Duration, error) {
 	if v := body.TrackTotalHits; v != nil {
 		n, err := strconv.ParseFloat(string(*v), 64)
 		if k := v.Kind(); k != 'n' && k != 't' && (k != '0' || err != nil || n < 0) {
@@ -184,10 +209,10 @@ func checkNoOpFields(body *api.SearchRequest) (time.Duration, error) {
 		value bool
 		hint  string
 	}{
-		{"version", isTrue(body.Version), "people have no version, updated_at is the time of the last update"},
+		{"version", isTrue(body.Version), "documents have no version"},
 		{"seq_no_primary_term", isTrue(body.SeqNoPrimaryTerm), "it is not returned"},
-		{"explain", isTrue(body.Explain), "POST /v1/person/search/explain shows how a query is understood"},
-		{"profile", isTrue(body.Profile), "POST /v1/person/search/explain shows how a query is understood"},
+		{"explain", isTrue(body.Explain), explain + " shows how a query is understood"},
+		{"profile", isTrue(body.Profile), explain + " shows how a query is understood"},
 	} {
 		if f.value {
 			return 0, invalidf("%s must be false or omitted: %s", f.name, f.hint)
@@ -250,7 +275,19 @@ func unsupportedFieldHint(name string) string {
 func (s *Server) ExplainSearch(
 	ctx context.Context, request api.ExplainSearchRequestObject,
 ) (api.ExplainSearchResponseObject, error) {
-	r, err := s.searchRequest(ctx, request.Body)
+	return s.explainIn(ctx, s.search, request.Body)
+}
+
+// ExplainCompanySearch is POST /v1/company/search/explain.
+func (s *Server) ExplainCompanySearch(
+	ctx context.Context, request api.ExplainCompanySearchRequestObject,
+) (api.ExplainCompanySearchResponseObject, error) {
+	return s.explainIn(ctx, s.companies, request.Body)
+}
+
+// explainIn explains a search in a collection.
+func (s *Server) explainIn(ctx context.Context, in *search.Searcher, request *api.SearchRequest) (answer, error) {
+	r, err := searchRequest(ctx, in, request)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +295,7 @@ func (s *Server) ExplainSearch(
 	if err := call.Once(ctx); err != nil {
 		return nil, err
 	}
-	e, err := s.search.Explain(ctx, r)
+	e, err := in.Explain(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -280,6 +317,15 @@ func (a answer) VisitSearchPeopleResponse(w http.ResponseWriter) error { return 
 
 // VisitSearchPeopleResponse implements api.SearchPeopleResponseObject.
 func (l list) VisitSearchPeopleResponse(w http.ResponseWriter) error { return l.write(w) }
+
+// VisitSearchCompaniesResponse implements api.SearchCompaniesResponseObject.
+func (a answer) VisitSearchCompaniesResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitSearchCompaniesResponse implements api.SearchCompaniesResponseObject.
+func (l list) VisitSearchCompaniesResponse(w http.ResponseWriter) error { return l.write(w) }
+
+// VisitExplainCompanySearchResponse implements api.ExplainCompanySearchResponseObject.
+func (a answer) VisitExplainCompanySearchResponse(w http.ResponseWriter) error { return a.write(w) }
 
 // VisitExplainSearchResponse implements api.ExplainSearchResponseObject.
 func (a answer) VisitExplainSearchResponse(w http.ResponseWriter) error { return a.write(w) }

@@ -65,14 +65,15 @@ type Config struct {
 
 // Deps holds the dependencies of a [Server]. All fields are required, but for the questions.
 type Deps struct {
-	Store    *readstore.Store
-	Search   *search.Searcher
-	Accounts *account.Directory
-	Meter    *metering.Meter
-	Finder   *discovery.Finder
-	Contexts *contexts.CallTracker
-	Bulk     *bulk.Jobs
-	Settings Settings
+	Store *readstore.Store
+	// Search searches people, Companies companies.
+	Search, Companies *search.Searcher
+	Accounts          *account.Directory
+	Meter             *metering.Meter
+	Finder            *discovery.Finder
+	Contexts          *contexts.CallTracker
+	Bulk              *bulk.Jobs
+	Settings          Settings
 	// Erased reports whether a stored response is about an erased person.
 	Erased    func(idempotency.Answer) bool
 	Platforms *identity.Platforms
@@ -94,7 +95,8 @@ type Deps struct {
 type Server struct {
 	cfg         Config
 	store       *readstore.Store
-	search      *search.Searcher
+	search      *search.Searcher // of people
+	companies   *search.Searcher
 	accounts    *account.Directory
 	meter       *metering.Meter
 	finder      *discovery.Finder
@@ -137,7 +139,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter,
+		cfg: cfg, store: deps.Store, search: deps.Search, companies: deps.Companies, accounts: deps.Accounts, meter: deps.Meter,
 		finder: deps.Finder,
 		bulk:   deps.Bulk, erased: deps.Erased, settings: deps.Settings,
 		uploads: make(chan struct{}, maxUploads), downloads: make(chan struct{}, maxDownloads),

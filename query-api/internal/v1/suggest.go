@@ -28,8 +28,8 @@ func (s *Server) SuggestValues(
 	switch {
 	case err != nil:
 		return nil, err
-	case f.IsIdentifying():
-		return nil, invalidf("field: the values of %s are not suggested: they name one person or object", quote(f.Path))
+	case f.Identifies() != "":
+		return nil, invalidf("field: the values of %s are not suggested: they are %s", quote(f.Path), f.Identifies())
 	case f.Type != readmodel.SearchText:
 		return nil, invalidf("field: %s is not text: give a field with whole values, such as experience.title.keyword",
 			quote(f.Path))

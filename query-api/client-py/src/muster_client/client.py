@@ -20,8 +20,10 @@ from .models import (
     CodehostMustHave,
     CodehostPerson,
     CodehostPersonRequest,
+    Company,
     CompanyEnrichRequest,
     CompanyEnrichResponse,
+    CompanySearchResponse,
     ContextRequest,
     EnrichedNetwork,
     NetworkAddon,
@@ -142,6 +144,33 @@ class Client:
     ) -> Response[SearchExplanation]:
         """Returns how a search is executed, or why it is rejected (POST /v1/person/search/explain)."""
         return self._call(_http.post("/v1/person/search/explain", search, idempotency_key), False)
+
+    def search_companies(
+        self, *, idempotency_key: Optional[str] = None, **search: Unpack[SearchRequest]
+    ) -> Response[CompanySearchResponse]:
+        """Returns one page of a search for companies (POST /v1/company/search). companies iterates over all pages."""
+        return self._post("/v1/company/search", search, idempotency_key)
+
+    def companies(self, **search: Unpack[SearchRequest]) -> Iterator[Company]:
+        """
+        Iterates over the results of a search for companies, page by page.
+
+        size is the page size, and a result is charged when its page is fetched.
+        """
+        while True:
+            page = self.search_companies(**search)
+            for company in page.value["results"]:
+                yield company
+            cursor = page.value.get("next_cursor")
+            if not cursor or cursor == search.get("cursor"):  # a page of size 0 does not advance
+                return
+            search["cursor"] = cursor
+
+    def explain_company_search(
+        self, *, idempotency_key: Optional[str] = None, **search: Unpack[SearchRequest]
+    ) -> Response[SearchExplanation]:
+        """Returns how a search for companies is executed, or why it is rejected (POST /v1/company/search/explain)."""
+        return self._call(_http.post("/v1/company/search/explain", search, idempotency_key), False)
 
     def discover_person(
         self, *, idempotency_key: Optional[str] = None, **person: Unpack[PersonDiscoverRequest]

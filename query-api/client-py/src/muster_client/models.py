@@ -493,7 +493,7 @@ class SearchRequest(TypedDict):
     sort: NotRequired[Optional[Union[list[Any], dict[str, Any], str]]]
     """Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance."""
     _source: NotRequired[Any]
-    """Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`."""
+    """Field names to return, with `*`; false for the ID alone; or an object of `includes` and `excludes`."""
     aggs: NotRequired[Optional[dict[str, Any]]]
     """
     Aggregations of all matches, by name, such as
@@ -1082,6 +1082,19 @@ class PersonIdentifyResponse(TypedDict):
     """The matches, most likely first."""
 
     matches: list[PersonMatch]
+
+
+class CompanySearchResponse(TypedDict):
+    """A page of companies."""
+
+    total: int
+    """Number of matches."""
+    results: list[Company]
+    next_cursor: NotRequired[Optional[str]]
+    """Null on the last page."""
+    aggregations: NotRequired[dict[str, dict[str, Any]]]
+    """Results of `aggs`, by name, in the shape of Elasticsearch."""
+    credits_charged: int
 
 
 class CompanyEnrichResult(TypedDict):

@@ -1,8 +1,6 @@
 package aggregation
 
 import (
-	"strings"
-
 	"muster/query-api/internal/search/algebra"
 )
 
@@ -124,20 +122,11 @@ type Order struct {
 
 // Refused returns why a field cannot be aggregated: its values identify people or organizations (rulings.md, Search).
 func Refused(f algebra.Field) (reason string, refused bool) {
-	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-	switch {
-	case f.Identity, name == "id", strings.HasSuffix(name, "_id"):
-		return "ids are not aggregated", true
-	case name == "first_name", name == "last_name", name == "full_name":
-		return "names of people are not aggregated", true
-	case strings.Contains(name, "email"):
-		return "e-mail addresses are not aggregated", true
-	case strings.HasSuffix(name, "username"), strings.HasSuffix(name, "slug"):
-		return "usernames are not aggregated", true
-	case strings.HasSuffix(name, "url"):
-		return "URLs are not aggregated", true
+	what := f.Identifies()
+	if f.Identity {
+		what = "ids"
 	}
-	return "", false
+	return what + " are not aggregated", what != ""
 }
 
 // Nodes returns the filters of aggregations, with those inside them.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
@@ -21,6 +22,7 @@ import (
 	"muster/query-api/internal/search/searchtest"
 	"muster/query-api/opensearchtest"
 	"muster/schemas/analysis"
+	"muster/schemas/company"
 )
 
 // The expected scores are computed from the formula of rulings.md.
@@ -136,6 +138,11 @@ func fillBoth(t *testing.T) string {
 	conn := open(t, dsn)
 	fill(t, conn, people)
 	index(t, "people", documents(t, conn))
+	var companies [][]byte
+	for _, d := range companyDocuments(t, conn) {
+		companies = append(companies, d.JSON)
+	}
+	require.NoError(t, node.IndexCompanies(t.Context(), "companies", companies))
 	return dsn
 }
 
@@ -148,13 +155,42 @@ func index(t *testing.T, name string, docs []searchtest.Document) {
 	require.NoError(t, node.Index(t.Context(), name, raw))
 }
 
+// companyDocuments returns the companies of the store as the API returns them, with profile.domain.
+func companyDocuments(t *testing.T, conn driver.Conn) []searchtest.Document {
+	t.Helper()
+	rows, err := conn.Query(t.Context(),
+		"SELECT company FROM network_companies FINAL WHERE NOT deleted ORDER BY company_id")
+	require.NoError(t, err)
+	defer rows.Close() // read completely
+	var out []searchtest.Document
+	for rows.Next() {
+		var fragment string
+		require.NoError(t, rows.Scan(&fragment))
+		var members map[string]any
+		require.NoError(t, json.Unmarshal([]byte("{"+fragment+"}"), &members))
+		if profile, ok := members["profile"].(map[string]any); ok {
+			website, _ := profile["website"].(string)
+			if domain, _ := company.WebsiteDomain(website); domain != "" {
+				profile["domain"] = domain
+			}
+		}
+		raw, err := json.Marshal(members, json.Deterministic(true))
+		require.NoError(t, err)
+		d, err := searchtest.ParseDocument(raw)
+		require.NoError(t, err)
+		out = append(out, d)
+	}
+	require.NoError(t, rows.Err())
+	return out
+}
+
 // rejectedByScore reports whether OpenSearch rejects a query only if it computes scores, which the requested order does
 // not need.
-func rejectedByScore(ctx context.Context, body map[string]any) bool {
+func rejectedByScore(ctx context.Context, index string, body map[string]any) bool {
 	if body["sort"] == nil {
 		return false
 	}
-	_, err := ask(ctx, "people", map[string]any{"query": body["query"]}, 1)
+	_, err := ask(ctx, index, map[string]any{"query": body["query"]}, 1)
 	var e *opensearchtest.StatusError
 	return asStatus(err, &e)
 }

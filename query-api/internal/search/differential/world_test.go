@@ -52,10 +52,13 @@ func fill(t *testing.T, conn driver.Conn, people int) {
 	for _, r := range unusualPeople() {
 		require.NoError(t, s.Record(sampledata.NetworkPerson, []byte(r)))
 	}
+	for _, r := range unusualCompanies() {
+		require.NoError(t, s.Record(string(record.KindNetworkCompany), []byte(r)))
+	}
 	require.NoError(t, s.flush())
 }
 
-// sink inserts network people as the projector does.
+// sink inserts network people and companies as the projector does.
 type sink struct {
 	t        *testing.T
 	conn     driver.Conn
@@ -65,7 +68,7 @@ type sink struct {
 }
 
 func (s *sink) Record(kind string, raw []byte) error {
-	if kind != sampledata.NetworkPerson {
+	if kind != sampledata.NetworkPerson && kind != string(record.KindNetworkCompany) {
 		return nil
 	}
 	r, err := record.Decode(record.Kind(kind), raw)

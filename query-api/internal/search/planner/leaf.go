@@ -335,10 +335,10 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 
 // ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a
 // number above 0, and the rows of the part with that number.
-func ElementsStatement(path string, parts []string) Statement {
+func ElementsStatement(of *readmodel.SearchCollection, path string, parts []string) Statement {
 	c := newCompiler()
 	column := ""
-	for _, f := range readmodel.SearchFields() {
+	for _, f := range of.Fields {
 		if f.Nested == path {
 			column = f.Column
 			break

@@ -7,6 +7,7 @@ import (
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
 )
 
 // Reading is a statement that reads what a query needs.
@@ -38,13 +39,13 @@ func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Readin
 	}
 	var out []Reading
 	for _, some := range groups {
-		out = append(out, explainReads(n, some)...)
+		out = append(out, explainReads(x.cfg.Collection, n, some)...)
 	}
 	return out, nil
 }
 
 // explainReads returns the statements for the parts of a replica.
-func explainReads(n *needs, views []*view) (out []Reading) {
+func explainReads(of *readmodel.SearchCollection, n *needs, views []*view) (out []Reading) {
 	var names []string
 	for _, v := range views {
 		names = append(names, v.part.name)
@@ -56,7 +57,7 @@ func explainReads(n *needs, views []*view) (out []Reading) {
 		out = append(out, Reading{step, statement})
 	}
 	for _, path := range slices.Sorted(maps.Keys(n.paths)) {
-		add(stepElements, planner.ElementsStatement(path, names))
+		add(stepElements, planner.ElementsStatement(of, path, names))
 	}
 	var leaves, phrases []planner.Leaf
 	for _, key := range slices.Sorted(maps.Keys(n.leaves)) {

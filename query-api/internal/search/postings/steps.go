@@ -55,7 +55,7 @@ func (l *loader) loadElements(n *needs) error {
 		}
 		var name, raw string
 		var number uint32
-		err := l.readParts(stepElements, planner.ElementsStatement(path, names), func(rows driver.Rows) error {
+		err := l.readParts(stepElements, planner.ElementsStatement(l.cfg.Collection, path, names), func(rows driver.Rows) error {
 			if err := rows.Scan(&name, &number, &raw); err != nil {
 				return err
 			}

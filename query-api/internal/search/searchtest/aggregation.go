@@ -31,9 +31,11 @@ func (g *Generator) aggregation(s scope, levels int) map[string]any {
 		kinds = append(kinds, "terms", "terms", "range", "date_histogram", "filters", "cardinality", "min", "max", "avg",
 			"sum", "value_count")
 	}
-	if s.path == "" {
+	switch {
+	case s.path == "" && len(g.schema.nested) == 0:
+	case s.path == "":
 		kinds = append(kinds, "nested", "nested")
-	} else {
+	default:
 		kinds = append(kinds, "reverse_nested")
 	}
 	kind := pick(g.r, kinds...)
@@ -52,7 +54,7 @@ func (g *Generator) aggregation(s scope, levels int) map[string]any {
 		}
 		out[kind], levels = filters, levels-1
 	case "nested":
-		path := pick(g.r, "experience", "education", "certifications", "languages")
+		path := pick(g.r, g.schema.nested...)
 		elements, _ := lookup1(s.v, path).([]any)
 		if len(elements) == 0 {
 			return nil
@@ -95,7 +97,8 @@ func lookup1(v any, name string) any {
 
 // identifies reports whether text names a field whose values identify people or organizations.
 func identifies(text string) bool {
-	for _, part := range []string{"_url", "username", "_id", "first_name", "last_name", "full_name", "email", "*"} {
+	for _, part := range []string{"_url", "username", "_id", "first_name", "last_name", "full_name", "email", "*",
+		"slug", "profile.name", "website", "domain", "phone"} {
 		if strings.Contains(text, part) {
 			return true
 		}

@@ -127,12 +127,11 @@ func (g *Generator) disMax(s scope, depth int) any {
 
 func (g *Generator) nested(s scope, depth int) any {
 	const c = "nested"
-	if s.path != "" {
+	if s.path != "" || len(g.schema.nested) == 0 {
 		return nil // Arrays are not nested in each other.
 	}
 	root, _ := s.v.(map[string]any)
-	path := pick(g.r, "experience", "experience", "experience", "education", "certifications", "languages",
-		"skills")
+	path := pick(g.r, g.schema.nested...)
 	e, ok := element(root, path, g)
 	if !ok {
 		return nil
@@ -226,7 +225,7 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 		if s.path != "" || !g.may(c, kind, 1) {
 			return nil // Numbers are at the root only.
 		}
-		args := object("field", pick(g.r, "profile.connections", "profile.followers"), "missing", pick(g.r, 1, 10))
+		args := object("field", pick(g.r, g.schema.numbers...), "missing", pick(g.r, 1, 10))
 		if g.r.IntN(2) == 0 {
 			args["factor"] = pick(g.r, 0.5, 1.2, 3)
 		}
@@ -237,7 +236,7 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 	case "random_score":
 		if g.may(c, kind, 1) {
 			g.fuzzed = true
-			return object(kind, object("seed", g.r.IntN(1000), "field", "profile_id.keyword"))
+			return object(kind, object("seed", g.r.IntN(1000), "field", g.schema.id+".keyword"))
 		}
 	default:
 		if !g.may(c, kind, 1) {

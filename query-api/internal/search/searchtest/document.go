@@ -31,37 +31,73 @@ type field struct {
 // keyword returns the field's .keyword subfield.
 func (f field) keyword() string { return f.path + ".keyword" }
 
-// fields returns the searchable fields (schemas/MAPPING.md, 5.1).
-func fields() []field {
-	var out []field
-	add := func(nested string, k kind, paths ...string) {
-		for _, p := range paths {
-			if nested != "" {
-				p = nested + "." + p
-			}
-			out = append(out, field{path: p, nested: nested, kind: k})
+// Schema describes the documents that queries are about. The zero value stands for those of people.
+type Schema struct {
+	id     string // path of the ID
+	fields []field
+	// nested are the paths of nested arrays, some more often than others.
+	nested []string
+	// numbers are fields of numbers at the root.
+	numbers []any
+	// patterns match names of texts, combined those without .keyword.
+	patterns, combined []string
+}
+
+// add adds fields to a schema.
+func (s *Schema) add(nested string, k kind, paths ...string) {
+	for _, p := range paths {
+		if nested != "" {
+			p = nested + "." + p
 		}
+		s.fields = append(s.fields, field{path: p, nested: nested, kind: k})
 	}
-	add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name",
+}
+
+// People returns the schema of people (schemas/MAPPING.md, 5.1).
+func People() Schema {
+	s := Schema{
+		id:       "profile_id",
+		nested:   []string{"experience", "experience", "experience", "education", "certifications", "languages", "skills"},
+		numbers:  []any{"profile.connections", "profile.followers"},
+		patterns: []string{"profile.*_name", "profile.location.*", "exp*.title", "*.name", "languages.*"},
+		combined: []string{"profile.*_name", "exp*.title", "profile.*_address"},
+	}
+	s.add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name",
 		"profile.full_name",
 		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address",
 		"profile.location.country",
 		"profile.location.country_code", "profile.personal_email", "profile.location.city", "profile.location.state",
 		"profile.location.continent", "current_position.title", "current_position.company_name",
 		"current_position.company_id")
-	add("", number, "profile.connections", "profile.followers", "experience_count", "education_count",
+	s.add("", number, "profile.connections", "profile.followers", "experience_count", "education_count",
 		"years_of_experience")
-	add("", date, "updated_at", "current_position.start_date")
-	add("experience", text, "title", "company_name", "company_id", "company_url", "location", "description")
-	add("experience", date, "start_date", "end_date")
-	add("experience", boolean, "is_current")
-	add("education", text, "school_name", "school_id", "school_url", "degree", "field_of_study")
-	add("education", date, "start_date", "end_date")
-	add("certifications", text, "name", "issuer")
-	add("certifications", date, "issue_date")
-	add("languages", text, "language", "proficiency")
-	add("skills", text, "skill")
-	return out
+	s.add("", date, "updated_at", "current_position.start_date")
+	s.add("experience", text, "title", "company_name", "company_id", "company_url", "location", "description")
+	s.add("experience", date, "start_date", "end_date")
+	s.add("experience", boolean, "is_current")
+	s.add("education", text, "school_name", "school_id", "school_url", "degree", "field_of_study")
+	s.add("education", date, "start_date", "end_date")
+	s.add("certifications", text, "name", "issuer")
+	s.add("certifications", date, "issue_date")
+	s.add("languages", text, "language", "proficiency")
+	s.add("skills", text, "skill")
+	return s
+}
+
+// Companies returns the schema of companies (schemas/MAPPING.md, 4.1).
+func Companies() Schema {
+	s := Schema{
+		id:       "company_id",
+		numbers:  []any{"profile.employees", "profile.founded"},
+		patterns: []string{"profile.*e", "headquarters.*", "*.city", "profile.spec*", "network_*"},
+		combined: []string{"profile.*line", "headquarters.line*", "*.specialties"},
+	}
+	s.add("", text, "company_id", "network_slug", "network_id", "profile.name", "profile.tagline", "profile.description",
+		"profile.industry", "profile.company_size", "profile.website", "profile.domain", "profile.phone",
+		"profile.specialties", "headquarters.city", "headquarters.region", "headquarters.country",
+		"headquarters.postal_code", "headquarters.line1", "headquarters.line2")
+	s.add("", number, "profile.employees", "profile.founded")
+	return s
 }
 
 // Document is a search document, as in a search result.
@@ -77,12 +113,13 @@ func ParseDocument(raw []byte) (Document, error) {
 	if err := json.Unmarshal(raw, &d.root); err != nil {
 		return d, fmt.Errorf("searchtest: document: %w", err)
 	}
-	id, ok := d.root["profile_id"].(string)
-	if !ok {
-		return d, fmt.Errorf("searchtest: document without profile_id: %.200s", raw)
+	for _, s := range []Schema{People(), Companies()} {
+		if id, ok := d.root[s.id].(string); ok {
+			d.ID = id
+			return d, nil
+		}
 	}
-	d.ID = id
-	return d, nil
+	return d, fmt.Errorf("searchtest: document without ID: %.200s", raw)
 }
 
 // lookup returns the values at a path of an object, through arrays.

@@ -268,9 +268,9 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 			names = append(names, map[string]string{"experience": "experience.company_*", "education": "education.school_*",
 				"certifications": "certifications.n*", "languages": "lang*.language", "skills": "skills.*"}[s.path])
 		case clause == "combined_fields":
-			names = append(names, pick(g.r, "profile.*_name", "exp*.title", "profile.*_address"))
+			names = append(names, pick(g.r, g.schema.combined...))
 		default:
-			names = append(names, pick(g.r, "profile.*_name", "profile.location.*", "exp*.title", "*.name", "languages.*"))
+			names = append(names, pick(g.r, g.schema.patterns...))
 		}
 	}
 	var out []any
@@ -311,7 +311,8 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 		}
 	}
 	query := strings.Join(words, " ")
-	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 &&
+	if list, ok := args["fields"].([]any); ok && len(g.schema.nested) > 0 &&
+		(s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 &&
 		g.may(c, "lenient", 1) {
 		query, args["fields"], args["lenient"] = pick(g.r, "true", "false"), append(list, "*current"), true
 	}

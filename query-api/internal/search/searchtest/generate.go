@@ -12,6 +12,7 @@ type Options struct {
 	// Allowed reports whether a parameter of a clause may be used, or the clause if the parameter is "". The clauses
 	// "sort", "aggs" and "function" (of function_score) have parameters too. Nil allows everything.
 	Allowed func(clause, parameter string) bool
+	Schema  Schema
 }
 
 // Query is a random search request.
@@ -28,6 +29,7 @@ type Query struct {
 // Generator generates random queries.
 type Generator struct {
 	r         *rand.Rand
+	schema    Schema
 	docs      []Document
 	words     []string // of all documents, for queries without a match
 	allowed   func(clause, parameter string) bool
@@ -57,7 +59,10 @@ func NewGenerator(docs []Document, o Options) (*Generator, error) {
 		return nil, errors.New("searchtest: no documents")
 	}
 	r := rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)) //nolint:gosec // not for secrets
-	g := &Generator{r: r, docs: docs, allowed: o.Allowed, selective: map[string]int{}}
+	g := &Generator{r: r, schema: o.Schema, docs: docs, allowed: o.Allowed, selective: map[string]int{}}
+	if g.schema.fields == nil {
+		g.schema = People()
+	}
 	if g.allowed == nil {
 		g.allowed = func(string, string) bool { return true }
 	}
@@ -71,7 +76,7 @@ func NewGenerator(docs []Document, o Options) (*Generator, error) {
 	}
 	for range 400 {
 		d := pick(g.r, docs...)
-		for _, f := range fields() {
+		for _, f := range g.schema.fields {
 			if f.kind != text {
 				continue
 			}
@@ -253,7 +258,7 @@ func (g *Generator) fieldOf(s scope, kinds ...kind) (field, any) {
 		v any
 	}
 	var all []found
-	for _, f := range fields() {
+	for _, f := range g.schema.fields {
 		for _, k := range kinds {
 			if f.kind != k {
 				continue

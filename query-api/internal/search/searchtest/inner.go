@@ -63,7 +63,7 @@ func (g *Generator) innerHits(args map[string]any) {
 func (g *Generator) innerSort(path string) any {
 	const c = "nested"
 	var own []field
-	for _, f := range fields() {
+	for _, f := range g.schema.fields {
 		if f.nested == path {
 			own = append(own, f)
 		}
@@ -80,7 +80,7 @@ func (g *Generator) innerSort(path string) any {
 		}
 		f := pick(g.r, own...)
 		if g.r.IntN(12) == 0 {
-			f = pick(g.r, fields()...) // mostly one that the elements lack
+			f = pick(g.r, g.schema.fields...) // mostly one that the elements lack
 		}
 		name := f.path
 		if f.kind == text {
@@ -126,7 +126,7 @@ func (g *Generator) innerSort(path string) any {
 // innerSource returns a random _source for the elements of a path.
 func (g *Generator) innerSource(path string) any {
 	var names []string
-	for _, f := range fields() {
+	for _, f := range g.schema.fields {
 		if f.nested == path {
 			names = append(names, f.path)
 		}

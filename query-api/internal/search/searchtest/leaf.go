@@ -94,7 +94,7 @@ func (g *Generator) termsSet(s scope, _ int) any {
 	for range 1 + g.r.IntN(5) {
 		terms = append(terms, pick(g.r, tokens...).Text)
 	}
-	args := object("terms", terms, "minimum_should_match_field", pick(g.r, "profile.connections", "profile.followers"))
+	args := object("terms", terms, "minimum_should_match_field", pick(g.r, g.schema.numbers...))
 	g.use("terms_set.minimum_should_match_field")
 	g.boost("terms_set", args)
 	return object(f.path, args)
@@ -127,7 +127,7 @@ func (g *Generator) id(s scope) string {
 	if s.path != "" {
 		root, _ = g.anchor.v.(map[string]any)
 	}
-	if id, ok := root["profile_id"].(string); ok && g.r.IntN(4) > 0 {
+	if id, ok := root[g.schema.id].(string); ok && g.r.IntN(4) > 0 {
 		return id
 	}
 	return pick(g.r, g.docs...).ID

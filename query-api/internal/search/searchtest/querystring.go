@@ -211,7 +211,7 @@ func (g *Generator) expression(s scope, f field, v string) string {
 			return string(r[:at]) + pick(g.r, "?", "*") + string(r[at+1:])
 		}
 	case 15:
-		if g.r.IntN(4) == 0 && (s.path == "" || s.path == "experience") {
+		if g.r.IntN(4) == 0 && len(g.schema.nested) > 0 && (s.path == "" || s.path == "experience") {
 			return pick(g.r, "", "experience.is_current:", `experience.is\*:`) + pick(g.r, "true", "false")
 		}
 	}
