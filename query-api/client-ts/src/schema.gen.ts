@@ -1319,6 +1319,14 @@ export interface components {
              * @enum {boolean}
              */
             profile?: false;
+            /**
+             * @description `{"fields": {"profile.headline": {}, "experience.*": {}}}` returns fragments of texts with the words of the
+             *     query marked; with `pre_tags`, `post_tags`, `number_of_fragments`, `fragment_size` and
+             *     `require_field_match`, for all or for one field.
+             */
+            highlight?: {
+                [key: string]: unknown;
+            } | null;
             /** @description Returns `_score` even if `sort` does not depend on scores. It must be the same for all pages. */
             track_scores?: boolean | null;
         };
@@ -1599,6 +1607,20 @@ export interface components {
              * @description In search results, the score, if the order depends on scores or with `track_scores`.
              */
             _score?: number;
+            /** @description In search results, the fragments of `highlight` by field; absent if no word is marked. */
+            highlight?: {
+                [key: string]: string[];
+            };
+            /**
+             * @description In search results, the nested documents that match clauses with `inner_hits`, by name, in the shape of
+             *     Elasticsearch: `hits` has `total`, `max_score` and `hits`, each with `_nested` (`field`, `offset`), `_score`,
+             *     `_source` and `highlight`.
+             */
+            inner_hits?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
             /** @description In search results, the values of `_name` of the clauses that match; absent if there are none. */
             matched_queries?: string[];
             discovered_link?: components["schemas"]["DiscoveredLink"];
