@@ -221,7 +221,7 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 		{"misspelt field of a search", "POST", searchPath, `{"qurey": {"match_all": {}}}`, nil, 400,
 			[]string{`did you mean "query"?`}},
 		{"field of no search", "POST", searchPath, `{"query": {"match_all": {}}, "colour": 1}`, nil, 400,
-			[]string{`unknown field "colour": known are _source, aggregations, aggs, collapse`}},
+			[]string{`unknown field "colour": known are _source, aggregations, aggs, collapse, cursor`}},
 
 		// Websets, GET.
 		{"missing parameter", "GET", networkPath, "", nil, 400,

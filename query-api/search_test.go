@@ -239,6 +239,12 @@ func TestSearch_Order(t *testing.T) {
 		`{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
 }
 
+// innerHits returns the inner hits of a person in experience.
+func innerHits(person map[string]any) map[string]any {
+	inner := person["inner_hits"].(map[string]any)["experience"].(map[string]any)
+	return inner["hits"].(map[string]any)
+}
+
 func TestSearch_InnerHits(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
@@ -247,14 +253,18 @@ func TestSearch_InnerHits(t *testing.T) {
 			`{"size":1}}},"_source":false}`)
 	for _, r := range got["results"].([]any) {
 		p := r.(map[string]any)
-		hits := p["inner_hits"].(map[string]any)["experience"].(map[string]any)
+		hits := innerHits(p)
 		require.Len(t, hits["hits"], 1)
+		first := hits["hits"].([]any)[0].(map[string]any)
+		require.Equal(t, hits["max_score"], first["_score"])
+		require.Positive(t, first["_score"])
+		require.Equal(t, map[string]any{"field": "experience", "offset": 0.0}, first["_nested"])
+		total := 1
 		if p["profile_id"] == "p5" {
-			require.EqualValues(t, 2, hits["total"])
-			require.Equal(t, "Data engineer", hits["hits"].([]any)[0].(map[string]any)["title"])
-		} else {
-			require.EqualValues(t, 1, hits["total"])
+			total = 2
+			require.Equal(t, "Data engineer", first["_source"].(map[string]any)["title"])
 		}
+		require.Equal(t, map[string]any{"value": float64(total), "relation": "eq"}, hits["total"])
 	}
 	require.Equal(t, "p5", ids(got)[0])
 }
@@ -274,8 +284,9 @@ func TestSearch_InnerHitsAreOrderedByScore(t *testing.T) {
 			for got := f.search(body + "}"); ; {
 				for _, r := range got["results"].([]any) {
 					p := r.(map[string]any)
-					for _, h := range p["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"].([]any) {
-						titles[p["profile_id"]] = append(titles[p["profile_id"]], h.(map[string]any)["title"])
+					for _, h := range innerHits(p)["hits"].([]any) {
+						source := h.(map[string]any)["_source"].(map[string]any)
+						titles[p["profile_id"]] = append(titles[p["profile_id"]], source["title"])
 					}
 				}
 				if got["next_cursor"] == nil {
@@ -310,15 +321,18 @@ func TestSearch_InnerHitsHaveOwnSortAndSource(t *testing.T) {
 		`"_source":["*.title"],"sort":{"experience.is_current":"desc"}`: `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
 		`"_source":{"includes":["experience"],"excludes":["*.title","*.is_current","experience.e*"]},` +
 			`"sort":["experience.start_date"],"size":1`: `[{"start_date":"2001-01-01"}]`,
-		`"_source":false`:   `[{},{},{}]`,
+		`"_source":false`:   `[null,null,null]`,
 		`"_source":"title"`: `[{},{},{}]`,
 	} {
 		body := `{"query":{"bool":{"must":[{"ids":{"values":["p9"]}},{"nested":{"path":"experience",` +
 			`"query":{"match_all":{}},"inner_hits":{` + members + `}}}]}}}`
-		hits := f.search(
-			body)["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)
-		require.EqualValues(t, 4, hits["total"], members)
-		got, err := json.Marshal(hits["hits"])
+		hits := innerHits(f.search(body)["results"].([]any)[0].(map[string]any))
+		require.EqualValues(t, 4, hits["total"].(map[string]any)["value"], members)
+		var sources []any
+		for _, h := range hits["hits"].([]any) {
+			sources = append(sources, h.(map[string]any)["_source"])
+		}
+		got, err := json.Marshal(sources)
 		require.NoError(t, err)
 		require.JSONEq(t, want, string(got), members)
 	}
@@ -337,11 +351,7 @@ func TestSearch_InnerHitsWithInvalidScoresAreRejected(t *testing.T) {
 		"function_score: score is negative")
 	got := f.search(ask(`"sort":["experience.start_date"]`))
 	require.Equal(t, []string{"p5"}, ids(got))
-	require.Len(
-		t,
-		got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"],
-		2,
-	)
+	require.Len(t, innerHits(got["results"].([]any)[0].(map[string]any))["hits"], 2)
 }
 
 func TestSearch_InvalidScoresAreRejected(t *testing.T) {

@@ -968,8 +968,16 @@ type EnrichedNetwork struct {
 	EducationCount  *int64              `json:"education_count,omitempty"`
 	Experience      []ProfileExperience `json:"experience,omitempty"`
 	ExperienceCount *int64              `json:"experience_count,omitempty"`
-	Languages       []Language          `json:"languages,omitempty"`
-	LanguagesCount  *int64              `json:"languages_count,omitempty"`
+
+	// Highlight In search results, the fragments of `highlight` by field; absent if no word is marked.
+	Highlight map[string][]string `json:"highlight,omitempty"`
+
+	// InnerHits In search results, the nested documents that match clauses with `inner_hits`, by name, in the shape of
+	// Elasticsearch: `hits` has `total`, `max_score` and `hits`, each with `_nested` (`field`, `offset`), `_score`,
+	// `_source` and `highlight`.
+	InnerHits      map[string]map[string]interface{} `json:"inner_hits,omitempty"`
+	Languages      []Language                        `json:"languages,omitempty"`
+	LanguagesCount *int64                            `json:"languages_count,omitempty"`
 
 	// MatchedQueries In search results, the values of `_name` of the clauses that match; absent if there are none.
 	MatchedQueries    []string `json:"matched_queries,omitempty"`
@@ -1640,6 +1648,11 @@ type SearchRequest struct {
 
 	// DryRun Validates the call and returns its maximum cost; nothing is read or charged.
 	DryRun bool `json:"dry_run,omitzero"`
+
+	// Highlight `{"fields": {"profile.headline": {}, "experience.*": {}}}` returns fragments of texts with the words of the
+	// query marked; with `pre_tags`, `post_tags`, `number_of_fragments`, `fragment_size` and
+	// `require_field_match`, for all or for one field.
+	Highlight map[string]interface{} `json:"highlight,omitempty"`
 
 	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
 	// unless `size` is 0.

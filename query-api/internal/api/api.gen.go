@@ -1394,8 +1394,16 @@ type EnrichedNetwork struct {
 	EducationCount  *int64               `json:"education_count,omitempty"`
 	Experience      *[]ProfileExperience `json:"experience,omitempty"`
 	ExperienceCount *int64               `json:"experience_count,omitempty"`
-	Languages       *[]Language          `json:"languages,omitempty"`
-	LanguagesCount  *int64               `json:"languages_count,omitempty"`
+
+	// Highlight In search results, the fragments of `highlight` by field; absent if no word is marked.
+	Highlight *map[string]interface{} `json:"highlight,omitempty"`
+
+	// InnerHits In search results, the nested documents that match clauses with `inner_hits`, by name, in the shape of
+	// Elasticsearch: `hits` has `total`, `max_score` and `hits`, each with `_nested` (`field`, `offset`), `_score`,
+	// `_source` and `highlight`.
+	InnerHits      *map[string]interface{} `json:"inner_hits,omitempty"`
+	Languages      *[]Language             `json:"languages,omitempty"`
+	LanguagesCount *int64                  `json:"languages_count,omitempty"`
 
 	// MatchedQueries In search results, the values of `_name` of the clauses that match; absent if there are none.
 	MatchedQueries    *[]string `json:"matched_queries,omitempty"`
@@ -2056,6 +2064,11 @@ type SearchRequest struct {
 	// From Number of results before the page; `from` + `size` is at most 10,000. Not with `cursor`, which is better for
 	// later pages: it is not affected by updates.
 	From *int64 `json:"from,omitempty"`
+
+	// Highlight `{"fields": {"profile.headline": {}, "experience.*": {}}}` returns fragments of texts with the words of the
+	// query marked; with `pre_tags`, `post_tags`, `number_of_fragments`, `fragment_size` and
+	// `require_field_match`, for all or for one field.
+	Highlight *jsontext.Value `json:"highlight,omitempty"`
 
 	// MaxCredits Maximum cost of the page; limits the number of results. A value below the price of one result is an error,
 	// unless `size` is 0.

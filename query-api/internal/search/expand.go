@@ -104,7 +104,7 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 		}
 		*blend++
 		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 {
-			return similarity(n.Text, t, edits(n.Text, t, n.Transpositions))
+			return similarity(n.Text, t, algebra.Edits(n.Text, t, n.Transpositions))
 		})
 	case algebra.Phrase:
 		if !n.PrefixLast {
@@ -257,30 +257,6 @@ func fuzzySortKey(text, term string, distance int) float64 {
 		return 1
 	}
 	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
-}
-
-// edits returns the edit distance of two terms. If transpositions is set, a swap counts as one edit.
-func edits(a, b string, transpositions bool) int {
-	x, y := []rune(a), []rune(b)
-	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		row[0] = i
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if transpositions && i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(y)]
 }
 
 // nearestTerms returns the first live terms within the edit distance of a fuzzy word, the nearest first, then in

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/highlight"
 	"muster/query-api/internal/search/postings"
 )
 
@@ -25,17 +26,28 @@ func (s *Search) innerHits(r *ranking) ([][]byte, error) {
 	if len(clauses) == 0 || len(r.places) == 0 {
 		return nil, nil
 	}
+	marked := make([]*highlight.Highlighter, len(clauses))
+	for k, n := range innerClauses(s.parsed) {
+		if len(n.InnerHits.Highlights) > 0 {
+			marked[k] = highlight.New(n.Node, n.InnerHits.Highlights, n.Path)
+		}
+	}
 	out := make([][]byte, len(r.places))
 	for i, d := range r.documents {
 		if d.JSON == nil {
 			continue
 		}
+		out[i] = append(out[i], `"inner_hits":{`...)
 		for k, n := range clauses {
+			if k > 0 {
+				out[i] = append(out[i], ',')
+			}
 			var err error
-			if out[i], err = appendHits(out[i], n, r.window(n, i, k), d.JSON); err != nil {
+			if out[i], err = s.appendHits(out[i], n, r.window(n, i, k), d.JSON, marked[k]); err != nil {
 				return nil, fmt.Errorf("search: inner hits: %w", err)
 			}
 		}
+		out[i] = append(out[i], '}')
 	}
 	return out, nil
 }
@@ -48,9 +60,12 @@ func (r *ranking) window(n algebra.Nested, place, clause int) hitWindow {
 	matching := r.elements[place][clause]
 	slices.SortFunc(matching, func(a, b postings.Element) int { return compareHits(n.InnerHits.Sort, a, b) })
 	w := hitWindow{total: len(matching)}
+	if len(matching) > 0 {
+		w.best = matching[0].Score
+	}
 	from, to := n.InnerHits.From, n.InnerHits.From+n.InnerHits.Size
 	for _, e := range matching[min(from, len(matching)):min(to, len(matching))] {
-		w.positions = append(w.positions, e.Index)
+		w.hits = append(w.hits, innerHit{e.Index, e.Score})
 	}
 	return w
 }
@@ -106,39 +121,84 @@ func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
 	return cmp.Compare(x, y), false
 }
 
-// appendHits appends "<name>":{"total":n,"hits":[...]}.
-func appendHits(b []byte, n algebra.Nested, matching hitWindow, document []byte) ([]byte, error) {
+// appendHits appends the member of a clause, in the shape of Elasticsearch.
+func (s *Search) appendHits(
+	b []byte, n algebra.Nested, matching hitWindow, document []byte, marked *highlight.Highlighter,
+) ([]byte, error) {
 	elements, err := arrayField(document, n.Path)
 	if err != nil {
 		return nil, err
 	}
-	if b == nil {
-		b = append(b, `"inner_hits":{`...)
-	} else {
-		b = append(b[:len(b)-1], ',')
-	}
 	if b, err = jsontext.AppendQuote(b, n.InnerHits.Name); err != nil {
 		return nil, err
 	}
-	b = append(b, `:{"total":`...)
+	b = append(b, `:{"hits":{"total":{"value":`...)
 	b = strconv.AppendInt(b, int64(matching.total), 10)
+	b = append(b, `,"relation":"eq"},"max_score":`...)
+	sort := n.InnerHits.Sort
+	isBestFirst := len(sort) > 0 && sort[0].By == algebra.InnerScore && sort[0].Descending && matching.total > 0
+	b = appendScore(b, matching.best, isBestFirst)
 	b = append(b, `,"hits":[`...)
 	first := true
-	for _, position := range matching.positions {
-		if position >= len(elements) {
+	for _, hit := range matching.hits {
+		if hit.offset >= len(elements) {
 			continue // Not part of the response, which has a limited number of entries.
 		}
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		shown, err := sourceFilter{Source: n.InnerHits.Source}.element(n.Path, elements[position])
+		if b, err = s.appendInnerHit(b, n, hit, elements[hit.offset], marked); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, "]}}"...), nil
+}
+
+func (s *Search) appendInnerHit(
+	b []byte, n algebra.Nested, hit innerHit, element jsontext.Value, marked *highlight.Highlighter,
+) ([]byte, error) {
+	b, err := jsontext.AppendQuote(append(b, `{"_nested":{"field":`...), n.Path)
+	if err != nil {
+		return nil, err
+	}
+	b = strconv.AppendInt(append(b, `,"offset":`...), int64(hit.offset), 10)
+	b = appendScore(append(b, `},"_score":`...), hit.score, n.InnerHits.Scored())
+	if !n.InnerHits.Source.None {
+		filter := sourceFilter{n.InnerHits.Source, s.searcher.collection.ID}
+		shown, err := filter.element(n.Path, element)
 		if err != nil {
 			return nil, err
 		}
-		b = append(b, shown...)
+		b = append(append(b, `,"_source":`...), shown...)
 	}
-	return append(b, "]}}"...), nil
+	if b, err = appendHighlight(b, marked, element); err != nil {
+		return nil, err
+	}
+	return append(b, '}'), nil
+}
+
+// appendScore appends a score, or null if it is unknown.
+func appendScore(b []byte, score float32, known bool) []byte {
+	if !known {
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, float64(score), 'g', -1, 32)
+}
+
+// appendHighlight appends the member "highlight" of a document; nothing if no word is marked.
+func appendHighlight(b []byte, marked *highlight.Highlighter, document []byte) ([]byte, error) {
+	if marked == nil {
+		return b, nil
+	}
+	fragments, err := marked.Append(nil, document)
+	if err != nil {
+		return nil, fmt.Errorf("search: highlight: %w", err)
+	}
+	if len(fragments) > 0 {
+		b = append(append(b, `,"highlight":`...), fragments...)
+	}
+	return b, nil
 }
 
 // arrayField returns the elements of an array field of a document.

@@ -52,10 +52,18 @@ func (s *Searcher) cursorOwner(organization string) string {
 	return owner + "\x00opensearch"
 }
 
-// hitWindow are the matching nested documents of a person: their number, and the positions of those that are returned.
+// hitWindow are the matching nested documents of a person: their number, and those that are returned.
 type hitWindow struct {
-	total     int
-	positions []int
+	total int
+	hits  []innerHit
+	// best is the score of the first of all, if the best are first.
+	best float32
+}
+
+// innerHit is a nested document, by its position.
+type innerHit struct {
+	offset int
+	score  float32
 }
 
 // searchResponse is a response of OpenSearch.
@@ -80,6 +88,7 @@ type searchHit struct {
 				Value int `json:"value"`
 			} `json:"total"`
 			Hits []struct {
+				Score  float32 `json:"_score"` // null if it was not computed
 				Nested struct {
 					Offset int `json:"offset"`
 				} `json:"_nested"`
@@ -129,8 +138,12 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 		for k, n := range clauses {
 			inner := hit.Inner[n.InnerHits.Name].Hits
 			windows[k].total = inner.Total.Value
-			for _, e := range inner.Hits[min(n.InnerHits.From, len(inner.Hits)):] {
-				windows[k].positions = append(windows[k].positions, e.Nested.Offset)
+			if len(inner.Hits) > 0 {
+				windows[k].best = inner.Hits[0].Score
+			}
+			from, to := min(n.InnerHits.From, len(inner.Hits)), min(n.InnerHits.From+n.InnerHits.Size, len(inner.Hits))
+			for _, e := range inner.Hits[from:to] {
+				windows[k].hits = append(windows[k].hits, innerHit{e.Nested.Offset, e.Score})
 			}
 		}
 		r.windows = append(r.windows, windows)

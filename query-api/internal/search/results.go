@@ -3,9 +3,10 @@ package search
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/query-api/internal/search/highlight"
 )
 
 // appendResults renders the results of a page.
@@ -13,6 +14,10 @@ func (s *Search) appendResults(page *Page, r *ranking) error {
 	inner, err := s.innerHits(r)
 	if err != nil {
 		return err
+	}
+	var marked *highlight.Highlighter
+	if len(s.highlights) > 0 {
+		marked = highlight.New(s.parsed, s.highlights, "")
 	}
 	for i, d := range r.documents {
 		if d.JSON == nil {
@@ -25,8 +30,10 @@ func (s *Search) appendResults(page *Page, r *ranking) error {
 		}
 		shown = shown[: len(shown)-1 : len(shown)-1]
 		if s.scored() {
-			shown = append(shown, `,"_score":`...)
-			shown = strconv.AppendFloat(shown, float64(r.places[i].Score), 'g', -1, 32)
+			shown = appendScore(append(shown, `,"_score":`...), r.places[i].Score, true)
+		}
+		if shown, err = appendHighlight(shown, marked, d.JSON); err != nil {
+			return err
 		}
 		if shown, err = s.appendNames(shown, r, i); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (d *dictionary) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]candida
 	}
 	var list []candidateTerm
 	for _, t := range terms {
-		distance := edits(n.Text, t, n.Transpositions)
+		distance := algebra.Edits(n.Text, t, n.Transpositions)
 		if distance <= n.Edits {
 			list = append(list, candidateTerm{t, fuzzySortKey(n.Text, t, distance)})
 		}

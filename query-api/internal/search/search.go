@@ -227,6 +227,7 @@ type Request struct {
 	Aggregations     jsontext.Value
 	AggregationsName string
 	Collapse         jsontext.Value
+	Highlight        jsontext.Value
 	Cursor           string // empty: the first page
 	// From is the number of results before the page; 0 with a cursor.
 	From, Size int
@@ -263,6 +264,8 @@ type Search struct {
 	aggregations []aggregation.Aggregation
 	collapse     *algebra.Field // nil: none
 	named        []namedClause
+	highlights   []algebra.Highlight
+	parsed       algebra.Node // node before its expansion
 }
 
 // namedClause is a clause with a _name.
@@ -317,6 +320,10 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		return nil, inSort
 	}
 	if out.source, err = clause.Source(r.Source, "_source"); err != nil {
+		return nil, err
+	}
+	out.parsed = out.node
+	if out.highlights, err = clause.Highlight(r.Highlight, "highlight", out.node, options); err != nil {
 		return nil, err
 	}
 	if out.collapse, err = clause.Collapse(r.Collapse, "collapse", options); err != nil {

@@ -139,6 +139,9 @@ func searchRequest(ctx context.Context, in *search.Searcher, body *api.SearchReq
 	if body.Collapse != nil {
 		r.Collapse = *body.Collapse
 	}
+	if body.Highlight != nil {
+		r.Highlight = *body.Highlight
+	}
 	r.TrackScores = isTrue(body.TrackScores)
 	if body.From != nil {
 		if *body.From < 0 || *body.From > search.MaxWindow {
@@ -257,8 +260,6 @@ func unsupportedFieldHint(name string) string {
 		return "sql is not supported: send a query clause as query; muster sql and the ClickHouse port accept SQL"
 	case "facets":
 		return "use aggs"
-	case "highlight":
-		return "highlighting is not supported"
 	case "suggest":
 		return "suggesters are not supported: use fuzziness in a clause to find misspelled words"
 	case "post_filter":

@@ -518,6 +518,12 @@ class SearchRequest(TypedDict):
     keyword or a number of the person; those without a value are one group. `total` counts all matches. There
     is one page without a cursor; use `from` for others.
     """
+    highlight: NotRequired[Optional[dict[str, Any]]]
+    """
+    `{"fields": {"profile.headline": {}, "experience.*": {}}}` returns fragments of texts with the words of the
+    query marked; with `pre_tags`, `post_tags`, `number_of_fragments`, `fragment_size` and
+    `require_field_match`, for all or for one field.
+    """
 
 
 class SearchStatement(TypedDict):
@@ -1180,6 +1186,14 @@ class EnrichedNetwork(TypedDict):
 
     field_score: NotRequired[float]
     """In search results, the score, if the order depends on scores or with `track_scores`."""
+    highlight: NotRequired[dict[str, list[str]]]
+    """In search results, the fragments of `highlight` by field; absent if no word is marked."""
+    inner_hits: NotRequired[dict[str, dict[str, Any]]]
+    """
+    In search results, the nested documents that match clauses with `inner_hits`, by name, in the shape of
+    Elasticsearch: `hits` has `total`, `max_score` and `hits`, each with `_nested` (`field`, `offset`), `_score`,
+    `_source` and `highlight`.
+    """
     matched_queries: NotRequired[list[str]]
     """In search results, the values of `_name` of the clauses that match; absent if there are none."""
     discovered_link: NotRequired[DiscoveredLink]

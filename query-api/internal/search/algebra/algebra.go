@@ -247,6 +247,8 @@ type InnerHits struct {
 	Size   int
 	Sort   []InnerSort
 	Source Source
+	// Highlights are fields of the path.
+	Highlights []Highlight
 }
 
 // Scored reports whether scores determine the order.
@@ -273,6 +275,17 @@ type InnerSort struct {
 	// MissingFirst sorts nested documents without a value first. Missing, if set, is the value that they have instead.
 	MissingFirst bool
 	Missing      *string
+}
+
+// Highlight requests fragments of a field in which the words of the query are marked.
+type Highlight struct {
+	Field Field
+	// AnyField marks the words that the query looks for in any field, not only in this one.
+	AnyField bool
+	// Before and After are the tags of a marked word.
+	Before, After string
+	// Fragments is the maximum number of fragments; 0: whole texts. Length is that of a fragment in characters.
+	Fragments, Length int
 }
 
 // Source selects fields of a document by their paths, in which * is a wildcard (_source filtering).

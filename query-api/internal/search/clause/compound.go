@@ -178,6 +178,11 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if hits != nil && len(hits.Highlights) > 0 {
+		if err := checkHighlighted(query, n); err != nil {
+			return nil, err
+		}
+	}
 	if outer == path.text {
 		return boosted(n, boost), nil // A nested document of its own path is itself.
 	}

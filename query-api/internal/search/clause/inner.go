@@ -10,14 +10,12 @@ const maxInner = 100
 
 // InnerHits returns the supported parameters of inner_hits.
 func InnerHits() []string {
-	return []string{"name", "from", "size", "sort", "_source", "ignore_unmapped"}
+	return []string{"name", "from", "size", "sort", "_source", "highlight", "ignore_unmapped"}
 }
 
 // unreported returns why a parameter of inner_hits in Elasticsearch is unsupported.
 func unreported(name string) string {
 	switch name {
-	case "highlight":
-		return "words are not marked"
 	case "explain":
 		return "scores are not explained"
 	case "version", "seq_no_primary_term":
@@ -27,7 +25,7 @@ func unreported(name string) string {
 	case "script_fields":
 		return "scripts are not run"
 	case "track_scores":
-		return "scores of elements are not returned"
+		return "they are returned if the order depends on them"
 	case "collapse":
 		return "elements are not grouped"
 	}
@@ -68,6 +66,14 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 	}
 	if shown, ok := b.get("_source"); ok {
 		if hits.Source, err = sourceOf(shown); err != nil {
+			return nil, err
+		}
+	}
+	if at, ok := b.get("highlight"); ok {
+		outer := l.nested
+		l.nested = path
+		hits.Highlights, err = l.highlight(at, algebra.None{}) // lowerNested checks the query
+		if l.nested = outer; err != nil {
 			return nil, err
 		}
 	}

@@ -138,7 +138,7 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:           "can only use fuzziness on text fields, not on _id",
 		`{"simple_query_string":{"query":"a*","fields":["_id"]}}`: "can only use prefix queries on text fields, not on _id",
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
-			`{"highlight":{}}}}`: `inner_hits.highlight: is not supported: words are not marked`,
+			`{"highlight":{}}}}`: `inner_hits.highlight: needs "fields"`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +
 			`{"docvalue_fields":[]}}}`: `inner_hits.docvalue_fields: is not supported: use _source to select fields`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":` +

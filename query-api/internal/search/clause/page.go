@@ -79,6 +79,12 @@ Sort keys have %s, and `+"`nested`"+` has `+"`path`, `filter` and `max_children`
 `+"`unmapped_type`"+` does not change the order. `+"`format`"+` is rejected, since sort values are not returned, and so is the
 `+"`numeric_type` `date_nanos`. `_score` and `_doc`"+` are keys too. The last key is always the person.
 
+`+"`highlight`"+` has `+"`fields`"+` (names of texts, with `+"`*`"+`), %s. It marks words of
+clauses that may match, also of filters, fuzzy words and patterns, in texts of results. Its fragments are about
+`+"`fragment_size`"+` characters (100) from sentence to sentence; those with the most different words are returned, up to
+`+"`number_of_fragments`"+` (5; 0: whole texts). Unlike in Elasticsearch, a query with `+"`highlight`"+` has at most %d patterns
+and fuzzy words, and all words have the first tag.
+
 Date formats: %s. Years with a sign have four to nine digits. A time may end with an offset or a zone, such as
 `+"`2020-01-01T13:00:00Europe/Paris`"+`. Patterns of yyyy, MM, dd, HH, mm, ss, SSS and XXX are supported; parts in brackets
 are optional. Elasticsearch's other formats are rejected: times without a date (`+"`hour`, `time`"+` and so on), weeks
@@ -115,7 +121,7 @@ searches run, gets a 503 with `+"`Retry-After`"+`; a retry may succeed. `+"`time
 
 | clause | why |
 |---|---|
-`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", aggregationsPage(), MaxDepth, MaxClauses,
+`, strings.Join(sorts, ", "), "`"+strings.Join(HighlightParameters(), "`, `")+"`", maxHighlightTests, "`"+strings.Join(namedFormats(), "`, `")+"`", aggregationsPage(), MaxDepth, MaxClauses,
 		MaxMinScoreDepth, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues,
 		aggregation.MaxLevels, aggregation.MaxAggregations, aggregation.MaxCollected, aggregation.MaxBuckets,
 		aggregation.MaxSize, maxRanges, maxIncluded)

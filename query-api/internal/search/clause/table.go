@@ -123,8 +123,8 @@ func clauses() []Clause {
 		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped",
 			"boost"), lower: lowerNested,
 			Notes: "`inner_hits` supports `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`. " +
-				"An element without selected fields is `{}`. " +
-				"Unsupported: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
+				"Its `highlight` is that of a request. " +
+				"Unsupported: `explain`, `version`, `seq_no_primary_term`, `stored_fields`, " +
 				"`docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},
 	}
 	for i := range list {

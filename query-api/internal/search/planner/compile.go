@@ -382,7 +382,7 @@ func (c *compiler) fits(n algebra.Pattern, v string) string {
 	case n.Kind == algebra.Whole && !n.Insensitive:
 		return "(" + v + " = " + c.str(n.Text) + ")"
 	}
-	return "(" + v + " != '' AND match(" + v + ", " + c.str(expression(n)) + "))"
+	return "(" + v + " != '' AND match(" + v + ", " + c.str(Expression(n)) + "))"
 }
 
 func (c *compiler) exists(f algebra.Field, s *scope) string {

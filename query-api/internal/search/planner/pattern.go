@@ -7,8 +7,8 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// expression returns the RE2 expression that matches a term of a pattern.
-func expression(n algebra.Pattern) string {
+// Expression returns the RE2 expression that matches a term of a pattern.
+func Expression(n algebra.Pattern) string {
 	switch n.Kind {
 	case algebra.Prefix:
 		return `^` + literal(n.Text, n.Insensitive)

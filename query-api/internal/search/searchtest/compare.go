@@ -150,5 +150,5 @@ func sameRank(a, b Hit) bool {
 }
 
 func near(a, b float64) bool {
-	return math.Abs(a-b) <= Tolerance*math.Max(math.Abs(a), math.Abs(b))
+	return float32(a) == float32(b) || math.Abs(a-b) <= Tolerance*math.Max(math.Abs(a), math.Abs(b))
 }

@@ -12,10 +12,10 @@ import (
 // Inner are the inner hits of a document under one name.
 type Inner struct {
 	Total   int
-	Offsets []int // positions of the elements in their array; as the other fields but Sources, of the reference only
+	Offsets []int // positions of the elements in their array
 	Scores  []*float64
-	Sorts   [][]jsontext.Value
-	Sources []jsontext.Value // returned fields of the elements; nil: none
+	Sorts   [][]jsontext.Value // of the reference only
+	Sources []jsontext.Value   // returned fields of the elements; nil: none
 }
 
 // innerWindow is the requested window of inner hits.
@@ -271,7 +271,7 @@ func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 		place := window.from + i
 		found := -1
 		for k := range shown {
-			if !taken[k] && shown[k] == text && (anyOrder || want.alike(window, place, k)) {
+			if !taken[k] && shown[k] == text && want.Offsets[k] == got.Offsets[i] && (anyOrder || want.alike(window, place, k)) {
 				found = k
 				break
 			}
@@ -281,6 +281,9 @@ func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 				want.Offsets[place], shown[place])
 		}
 		taken[found] = true
+		if s := got.Scores[i]; s != nil && !anyOrder && want.Scores[found] != nil && !near(*s, *want.Scores[found]) {
+			return fmt.Errorf("place %d has score %g, want %g", i, *s, *want.Scores[found])
+		}
 	}
 	return nil
 }
@@ -307,8 +310,18 @@ func canonical(v jsontext.Value) (string, error) {
 func InnerOf(result []byte) (map[string]Inner, error) {
 	var document struct {
 		Inner map[string]struct {
-			Total int              `json:"total"`
-			Hits  []jsontext.Value `json:"hits"`
+			Hits struct {
+				Total struct {
+					Value int `json:"value"`
+				} `json:"total"`
+				Hits []struct {
+					Nested struct {
+						Offset int `json:"offset"`
+					} `json:"_nested"`
+					Score  *float64       `json:"_score"`
+					Source jsontext.Value `json:"_source"`
+				} `json:"hits"`
+			} `json:"hits"`
 		} `json:"inner_hits"`
 	}
 	if err := json.Unmarshal(result, &document); err != nil {
@@ -319,7 +332,12 @@ func InnerOf(result []byte) (map[string]Inner, error) {
 	}
 	out := make(map[string]Inner)
 	for name, s := range document.Inner {
-		out[name] = Inner{Total: s.Total, Sources: s.Hits}
+		inner := Inner{Total: s.Hits.Total.Value}
+		for _, h := range s.Hits.Hits {
+			inner.Offsets, inner.Scores = append(inner.Offsets, h.Nested.Offset), append(inner.Scores, h.Score)
+			inner.Sources = append(inner.Sources, h.Source)
+		}
+		out[name] = inner
 	}
 	return out, nil
 }
