@@ -125,6 +125,11 @@ func TestBrowserExplore_SearchAsksBeforeItCosts(t *testing.T) {
 	tab.Eval(`document.querySelector(".chosen button").click()`)
 	tab.Eventually(`document.querySelectorAll(".chosen li").length === 0`)
 
+	// The server counts suggestions every few minutes; this page gets some at once.
+	tab.Eval(`(() => { const send = window.fetch; window.fetch = async (path, options) => path.startsWith("/v1/suggest?")
+		? new Response(JSON.stringify({values: [{value: path, count: 3}]})) : send(path, options); })()`)
+	tab.Do("begin to write a filter", chromedp.SendKeys("#filter-value", "unit"))
+	tab.Eventually(`document.querySelector("#filter-values option")?.value === "/v1/suggest?field=profile.location.country.keyword&prefix=unit"`)
 	const query = `{"nested": {"path": "experience", "query": {"term": {"experience.is_current": true}}}}`
 	tab.Do("write a query", chromedp.Click("details > summary"), chromedp.WaitVisible("#dsl"), chromedp.SetValue("#dsl", "{"))
 	press(t, tab, "Search with this query")
@@ -174,6 +179,21 @@ func TestBrowserExplore_ShowsPeopleAndCompanies(t *testing.T) {
 	awaitText(tab, "Manufacturing")
 	tab.Accessible(&axe)
 	unharmed(t, tab, p.BaseURL)
+	// An answer with the headcount of a larger company.
+	tab.Eval(`(() => { const send = window.fetch; window.fetch = async (path, options) => {
+		const response = await send(path, options);
+		if (!path.includes("company/enrich") || options.body.includes("dry_run")) return response;
+		const answer = await response.json();
+		if (answer.company) answer.company.headcount_by_year = {as_of: "2026-11-29T00:00:00Z", sample: 12,
+			years: [{year: 2024, people: 7}, {year: 2025, people: 12}]};
+		return new Response(JSON.stringify(answer), {status: 200, headers: response.headers});
+	}; })()`)
+	tab.Do("open it again", chromedp.Navigate(p.BaseURL+"/explore#company?company_id=c_71"))
+	press(t, tab, "Show the company")
+	awaitText(tab, "Headcount by year")
+	require.Equal(t, "2", tab.Eval(`document.querySelectorAll("figure svg rect").length`))
+	awaitText(tab, "of 12 with dated positions")
+	tab.Accessible(&axe)
 	tab.Do("open namesakes", chromedp.Navigate(p.BaseURL+"/explore#company?name=Quillon+Works"))
 	press(t, tab, "Show the company")
 	awaitText(tab, "2 candidates")
@@ -181,7 +201,7 @@ func TestBrowserExplore_ShowsPeopleAndCompanies(t *testing.T) {
 	tab.Eval(`document.querySelector("main li a").click()`)
 	awaitText(tab, "Cost 1 credit.")
 	awaitText(tab, "Quillon Works")
-	tab.Do("search its people", chromedp.Click(`main p a[href^="#search"]`))
+	tab.Do("search its people", chromedp.Click(`main p a[href*="f=Company"]`))
 	awaitText(tab, "2 people")
 	tab.Eventually(`document.querySelectorAll(".results > li").length === 2`)
 	require.Empty(t, exploreProblems(tab))

@@ -25,7 +25,7 @@ function form(field, value) {
     e.preventDefault();
     if (input.value.trim()) go("company?" + new URLSearchParams({ [by.value]: input.value.trim() }));
   } }, h("label", { for: "company-by", class: "unseen" }, "Find by"), by, h("label", { for: "company-value", class: "unseen" }, "Identifier"), input,
-  h("button", { class: "main" }, "Find")));
+  h("button", { class: "main" }, "Find")), h("p", { class: "small" }, h("a", { href: "#search?in=companies" }, "Search companies")));
 }
 
 function company(answer, headers) {
@@ -50,9 +50,10 @@ function company(answer, headers) {
 
 // headcount returns the chart of people by year; null if the answer has none.
 function headcount(c) {
-  const years = list(c.headcount_by_year ?? c.headcount?.years ?? c.headcount).filter((y) => Number.isFinite(y.year));
+  const observed = c.headcount_by_year ?? {};
+  const years = list(observed.years).filter((y) => Number.isFinite(y.year) && Number.isFinite(y.people));
   if (!years.length) return null;
-  const count = (y) => y.people ?? y.headcount ?? y.count ?? 0;
-  return section("Headcount by year", columns("People whose careers name the company", years.map((y) => y.year),
-    [{ name: "people", values: years.map(count) }]));
+  return section("Headcount by year", columns(`Known people at the end of each year, of ${number(observed.sample)} with dated positions`,
+    years.map((y) => y.year), [{ name: "people", values: years.map((y) => y.people) }]),
+  h("p", { class: "soft" }, "Counted ", String(observed.as_of ?? "").slice(0, 10), ". Years with fewer than 5 people are left out."));
 }

@@ -1,81 +1,87 @@
-// The view of a search: query, facets, results.
+// The view of a search for people or companies: query, facets, results.
 import { send } from "./api.js";
 import { askFor, command, refusal } from "./call.js";
 import { facts, h, link, list, marked, number, plural, say, text } from "./dom.js";
-import { go, personHash } from "./routes.js";
+import { companyHash, go, personHash } from "./routes.js";
 
 const pageSize = 10;
 
-// The facets, by name: the field that is counted and filtered.
-const facets = new Map([
-  ["Country", "profile.location.country.keyword"],
-  ["Title", "experience.title.keyword"],
-  ["Company", "experience.company_name.keyword"],
-  ["School", "education.school_name.keyword"],
-  ["Language", "languages.language.keyword"],
-]);
-
-const highlighted = ["profile.headline", "profile.summary", "experience.title", "experience.company_name",
-  "experience.description", "skills.skill"];
-
-// What this server does not answer, so that it is asked once.
-const missing = { facets: new Set(), highlight: false, suggest: false };
+// A collection is what is searched: its path, facets by name with the field that is counted and filtered, the fields whose
+// matches are highlighted, and how a result is shown. What this server does not answer is asked once.
+const people = {
+  name: "people", path: "/v1/person/search", one: "person", many: "people",
+  facets: new Map([
+    ["Country", "profile.location.country.keyword"],
+    ["Title", "experience.title.keyword"],
+    ["Company", "experience.company_name.keyword"],
+    ["School", "education.school_name.keyword"],
+    ["Language", "languages.language.keyword"],
+  ]),
+  highlighted: ["profile.headline", "profile.summary", "experience.title", "experience.company_name", "experience.description"],
+  example: { match: { "profile.headline": "data engineer" } }, show: person,
+  missing: { facets: new Set(), highlight: false, suggest: false },
+};
+const companies = {
+  name: "companies", path: "/v1/company/search", one: "company", many: "companies",
+  facets: new Map([
+    ["Industry", "profile.industry.keyword"],
+    ["Country", "headquarters.country.keyword"],
+    ["Size", "profile.company_size.keyword"],
+  ]),
+  highlighted: ["profile.name", "profile.tagline", "profile.description"],
+  example: { range: { "profile.employees": { gte: 100 } } }, show: company,
+  missing: { facets: new Set(), highlight: false, suggest: true },
+};
 
 function queryOf(state) {
   let query = { match_all: {} };
   if (state.dsl) query = JSON.parse(state.dsl);
   else if (state.q) query = { simple_query_string: { query: state.q, default_operator: "and" } };
-  const filter = state.filters.map(([name, value]) => ({ term: { [facets.get(name)]: value } }));
+  const filter = state.filters.map(([name, value]) => ({ term: { [state.in.facets.get(name)]: value } }));
   return filter.length ? { bool: { must: [query], filter } } : query;
 }
 
-function pageCall(query, cursor) {
+function pageCall(collection, query, cursor) {
   const body = { query, size: pageSize };
-  if (!missing.highlight) body.highlight = { fields: Object.fromEntries(highlighted.map((f) => [f, {}])) };
+  if (!collection.missing.highlight) body.highlight = { fields: Object.fromEntries(collection.highlighted.map((f) => [f, {}])) };
   if (cursor) body.cursor = cursor;
-  return { method: "POST", path: "/v1/person/search", body };
+  return { method: "POST", path: collection.path, body };
 }
 
-function countCall(query) {
+function countCall(collection, query) {
   const body = { query, size: 0 };
-  const aggs = [...facets].filter(([name]) => !missing.facets.has(name))
+  const aggs = [...collection.facets].filter(([name]) => !collection.missing.facets.has(name))
     .map(([name, field]) => [name, { terms: { field, size: 8 } }]);
   if (aggs.length) body.aggs = Object.fromEntries(aggs);
-  return { method: "POST", path: "/v1/person/search", body };
-}
-
-// withoutHighlight is a call for a server that has no highlights.
-function withoutHighlight(call) {
-  if (!call.body.highlight) return null;
-  missing.highlight = true;
-  const { highlight: _, ...body } = call.body;
-  return { ...call, body };
+  return { method: "POST", path: collection.path, body };
 }
 
 // count returns the total and the facets of a query. Facets that the server refuses are left out.
-async function count(query, signal) {
+async function count(collection, query, signal) {
   for (;;) {
-    const call = countCall(query);
+    const call = countCall(collection, query);
     try {
       return { call, answer: (await send(call, signal)).answer };
     } catch (e) {
       if (e.status !== 400 || !call.body.aggs) throw e;
-      const refused = [...facets].filter(([name, field]) => call.body.aggs[name] && e.message.includes(field));
-      for (const [name] of refused.length ? refused : facets) missing.facets.add(name);
+      const refused = [...collection.facets].filter(([name, field]) => call.body.aggs[name] && e.message.includes(field));
+      for (const [name] of refused.length ? refused : collection.facets) collection.missing.facets.add(name);
     }
   }
 }
 
 export function searchView(params, signal) {
-  const state = { q: params.get("q") ?? "", dsl: params.get("dsl") ?? "", filters: [] };
+  const state = { in: params.get("in") === companies.name ? companies : people, q: params.get("q") ?? "", dsl: params.get("dsl") ?? "",
+    filters: [] };
   for (const f of params.getAll("f")) {
     const at = f.indexOf(":");
-    if (facets.has(f.slice(0, at))) state.filters.push([f.slice(0, at), f.slice(at + 1)]);
+    if (state.in.facets.has(f.slice(0, at))) state.filters.push([f.slice(0, at), f.slice(at + 1)]);
   }
   const asked = params.has("q") || params.has("dsl") || state.filters.length > 0;
   const open = (change) => {
     const next = { ...state, ...change };
     const p = new URLSearchParams();
+    if (next.in !== people) p.set("in", next.in.name);
     if (next.dsl) p.set("dsl", next.dsl);
     else p.set("q", next.q);
     for (const [name, value] of next.filters) p.append("f", `${name}:${value}`);
@@ -84,7 +90,7 @@ export function searchView(params, signal) {
   const out = h("div", { class: "search" });
   out.append(form(state, open, signal));
   if (asked) out.append(answerOf(state, open, signal));
-  else out.append(h("p", { class: "soft" }, "Search people by words, such as ", h("code", {}, "data engineer"), ", ",
+  else out.append(h("p", { class: "soft" }, `Search ${state.in.many} by words, such as `, h("code", {}, "data engineer"), ", ",
     h("code", {}, '"compiler engineer" -intern'), " or ", h("code", {}, "infra*"),
     ", or with a query in Elasticsearch's language. Counts are free; the results of a page cost a credit each."));
   return out;
@@ -92,7 +98,7 @@ export function searchView(params, signal) {
 
 function form(state, open, signal) {
   const dsl = h("textarea", { id: "dsl", rows: "8", spellcheck: "false", maxlength: "20000" });
-  dsl.value = state.dsl || JSON.stringify({ match: { "profile.headline": "data engineer" } }, null, 2);
+  dsl.value = state.dsl || JSON.stringify(state.in.example, null, 2);
   const words = h("input", { id: "q", type: "search", maxlength: "1000", autocomplete: "off", placeholder: "data engineer" });
   words.value = state.q;
   const wrong = h("p", { class: "refused", role: "alert", hidden: true });
@@ -107,31 +113,32 @@ function form(state, open, signal) {
       open({ dsl: dsl.value, q: "" });
     } }, "Search with this query"),
     " ", h("a", { href: "/docs/guides/search" }, "Clauses and fields"));
-  return h("div", {}, h("h1", {}, "Search people"),
+  const other = state.in === people ? companies : people;
+  return h("div", {}, h("h1", {}, `Search ${state.in.many}`),
     h("form", { role: "search", class: "row", onsubmit: (e) => {
       e.preventDefault();
       open({ q: words.value.trim(), dsl: "" });
     } }, h("label", { for: "q", class: "unseen" }, "Words"), words, h("button", { class: "main" }, "Search")),
-    filterForm(state, open, signal), advanced);
+    filterForm(state, open, signal), h("p", { class: "small" }, h("a", { href: `#search?in=${other.name}` }, `Search ${other.many}`)), advanced);
 }
 
 // filterForm adds a filter by hand, with the values that the server suggests.
 function filterForm(state, open, signal) {
-  const name = h("select", { id: "filter-field" }, [...facets.keys()].map((n) => h("option", {}, n)));
+  const name = h("select", { id: "filter-field" }, [...state.in.facets.keys()].map((n) => h("option", {}, n)));
   const options = h("datalist", { id: "filter-values" });
   const value = h("input", { id: "filter-value", list: "filter-values", maxlength: "256", autocomplete: "off" });
   let waiting = null;
   value.addEventListener("input", () => {
     clearTimeout(waiting);
-    if (missing.suggest || !value.value) return;
+    if (state.in.missing.suggest || !value.value) return;
     waiting = setTimeout(async () => {
-      const p = new URLSearchParams({ field: facets.get(name.value), prefix: value.value });
+      const p = new URLSearchParams({ field: state.in.facets.get(name.value), prefix: value.value });
       try {
         const { answer } = await send({ method: "GET", path: "/v1/suggest?" + p }, signal);
         options.replaceChildren(...list(answer.values).map((v) =>
           h("option", { value: String(v.value) }, plural(v.count, "person", "people"))));
       } catch (e) {
-        missing.suggest = e.status === 404 || e.status === 400;
+        state.in.missing.suggest = e.status === 404 || e.status === 400;
       }
     }, 200);
   });
@@ -153,23 +160,23 @@ function answerOf(state, open, signal) {
       onclick: () => open({ filters: state.filters.filter((_, k) => k !== i) }) }, "×")));
   const out = h("div", {}, chosen.length ? h("ul", { class: "chosen" }, chosen) : null, total,
     h("div", { class: "columns" }, side, results));
-  count(query, signal).then(({ call, answer }) => {
-    total.textContent = plural(answer.total, "person", "people");
+  count(state.in, query, signal).then(({ call, answer }) => {
+    total.textContent = plural(answer.total, state.in.one, state.in.many);
     say(total.textContent);
     side.append(...facetList(state, open, answer.aggregations ?? {}));
     side.append(h("details", {}, h("summary", {}, "The call of the counts"), command(call, "The call of the counts")));
-    if (answer.total > 0) results.append(page(query, null, signal, 0));
+    if (answer.total > 0) results.append(page(state.in, query, null, signal, 0));
   }).catch((e) => {
     if (e.name === "AbortError") return;
     total.textContent = "";
-    results.append(refusal(e));
+    results.append(e.status === 404 ? h("p", { class: "soft" }, `This server does not search ${state.in.many}.`) : refusal(e));
   });
   return out;
 }
 
 function facetList(state, open, aggregations) {
   const out = [];
-  for (const name of facets.keys()) {
+  for (const name of state.in.facets.keys()) {
     const buckets = list(aggregations[name]?.buckets).filter((b) => b.key !== undefined);
     if (!buckets.length) continue;
     out.push(h("section", { class: "facet", "aria-label": name }, h("h2", {}, name), h("ul", {}, buckets.map((b) => {
@@ -180,35 +187,50 @@ function facetList(state, open, aggregations) {
       }) }, text(b.key), h("span", { class: "n" }, number(b.doc_count))));
     }))));
   }
-  if (!out.length) out.push(h("p", { class: "soft" }, missing.facets.size === facets.size ? "This server has no facets." : "No facets."));
+  if (!out.length) out.push(h("p", { class: "soft" }, state.in.missing.facets.size === state.in.facets.size ? "This server has no facets." : "No facets."));
   return out;
 }
 
 // page returns the panel of a page of results, which makes way for the results.
-function page(query, cursor, signal, before) {
+function page(collection, query, cursor, signal, before) {
   const items = h("ol", { class: "results", start: String(before + 1) });
   const more = h("div", {});
-  const panel = askFor(pageCall(query, cursor), cursor ? "Show the next results" : "Show the results", signal, (answer) => {
+  const panel = askFor(pageCall(collection, query, cursor), cursor ? "Show the next results" : "Show the results", signal, (answer) => {
     const found = list(answer.results);
-    items.append(...found.map(result));
+    items.append(...found.map((r) => h("li", {}, collection.show(r), hits(r))));
     items.querySelector("a")?.focus({ preventScroll: Boolean(cursor) });
-    if (answer.next_cursor && found.length) more.append(page(query, answer.next_cursor, signal, before + found.length));
-  }, withoutHighlight);
+    if (answer.next_cursor && found.length) more.append(page(collection, query, answer.next_cursor, signal, before + found.length));
+  }, (call) => {
+    if (!call.body.highlight) return null;
+    collection.missing.highlight = true; // a server without highlights
+    return pageCall(collection, query, cursor);
+  });
   return h("div", {}, panel, items, more);
 }
 
-function result(person) {
+function hits(record) {
+  const all = Object.entries(record.highlight ?? {}).flatMap(([field, fragments]) =>
+    list(fragments).slice(0, 3).map((f) => h("li", {}, h("span", { class: "soft" }, field.replace(/^profile\./, "") + " "), marked(f))));
+  return all.length ? h("ul", { class: "hits" }, all) : null;
+}
+
+function company(c) {
+  const profile = c.profile ?? {}, at = c.headquarters ?? {};
+  return [h("h3", {}, h("a", { href: companyHash("company_id", c.company_id) }, text(profile.name || c.network_slug || c.company_id))),
+    profile.tagline ? h("p", {}, text(profile.tagline)) : null,
+    facts([["Industry", profile.industry], ["Employees", profile.employees && number(profile.employees)],
+      ["Headquarters", [at.city, at.country].filter(Boolean).join(", ")], ["Website", profile.website ? link(profile.website) : null]])];
+}
+
+function person(person) {
   const profile = person.profile ?? {};
   const name = profile.full_name || person.network_username || person.profile_id;
   const job = list(person.experience).find((e) => e.is_current) ?? list(person.experience)[0];
   const place = profile.location ?? {};
-  const hits = Object.entries(person.highlight ?? {}).flatMap(([field, fragments]) =>
-    list(fragments).slice(0, 3).map((f) => h("li", {}, h("span", { class: "soft" }, field.replace(/^profile\./, "") + " "), marked(f))));
-  return h("li", {}, h("h3", {}, person.network_username
+  return [h("h3", {}, person.network_username
     ? h("a", { href: personHash("network", person.network_username) }, text(name)) : text(name)),
   profile.headline ? h("p", {}, text(profile.headline)) : null,
   facts([["Now", [job?.title, job?.company_name].filter(Boolean).join(", ")],
     ["Place", [place.city, place.country].filter(Boolean).join(", ") || place.raw_address],
-    ["Profile", person.network_url ? link(person.network_url) : null]]),
-  hits.length ? h("ul", { class: "hits" }, hits) : null);
+    ["Profile", person.network_url ? link(person.network_url) : null]])];
 }
