@@ -125,7 +125,8 @@ public final class Judge extends Node {
 
   /** Words between white space in lower case, without the punctuation around them. */
   static final class Code extends Analyzer {
-    private static final String SPACE = "[\\s\\x1c-\\x1f\\u1680\\u2000-\\u2006\\u2008-\\u200a\\u2028\\u2029\\u205f\\u3000]";
+    private static final String SPACE =
+        "[\\s\\x1c-\\x1f\\u1680\\u2000-\\u2006\\u2008-\\u200a\\u2028\\u2029\\u205f\\u3000]";
     private static final Pattern OPENING = Pattern.compile("(^|" + SPACE + ")[(\\[{<\"']+");
     private static final Pattern CLOSING = Pattern.compile("[)\\]}>\"',;:!?.]+($|" + SPACE + ")");
 

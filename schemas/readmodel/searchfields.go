@@ -83,7 +83,7 @@ func SearchFields() []SearchField {
 		return f
 	}
 	return []SearchField{
-		field("network_url", SearchText, tokens),
+		field("network_url", SearchText, 0),
 		field("network_username", SearchText, tokens),
 		field("profile_id", SearchText, 0),
 		field("updated_at", SearchDate, 0),
@@ -112,7 +112,7 @@ func SearchFields() []SearchField {
 		field("experience.title", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_name", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, tokens),
+		field("experience.company_url", SearchText, 0),
 		field("experience.location", SearchText, tokens|subfields),
 		field("experience.description", SearchText, tokens|counted),
 		field("experience.start_date", SearchDate, 0),

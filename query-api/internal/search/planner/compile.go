@@ -210,7 +210,8 @@ func (c *compiler) fold(token string) string {
 // codeTokens returns the expression of analysis.Code of a text. Unlike those of Go and Java, lowerUTF8 may map a
 // character to several or by its position: these are replaced before.
 func codeTokens(text string) string {
-	const space = `\\t-\\r\\x1c-\\x20\\x{1680}\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}`
+	const space = `\\t-\\r\\x1c-\\x20\\x{1680}` +
+		`\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}`
 	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `\'`) + "'" }
 	return "arrayFilter(w -> w != '', arrayMap(w -> trimRight(trimLeft(w, " + quoted(analysis.CodeOpening) + "), " +
 		quoted(analysis.CodeClosing) + "), extractAll(lowerUTF8(replaceAll(replaceAll(" + text +

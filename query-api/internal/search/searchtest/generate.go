@@ -102,7 +102,7 @@ func (g *Generator) Next() Query {
 		if q == nil {
 			continue
 		}
-		if g.r.IntN(5) == 0 {
+		if g.r.IntN(3) == 0 {
 			q = g.withSubfields(q)
 		}
 		body := object("query", q)
