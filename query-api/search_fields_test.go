@@ -16,7 +16,8 @@ func TestSearch_FieldsBeyondTheContract(t *testing.T) {
 			`"headline":"C++ and .NET; Node.js!","summary":"`+strings.Repeat("Long text of a café. ", 20)+`Loves (F#).",`+
 			`"location":{"city":"Lyon","country":"France"},"skills":[{"skill":"Rust"},{"skill":"C#"}],`+
 			`"experience":[{"title":"Lead","company":{"name":"Café Söhne","company_id":"c9"},"start":"2014-07"},`+
-			`{"title":"Junior","company":{"name":"Acme"},"start":"2010-01","end":"2011-12"}],"education":[{"degrees":["BSc"]}]}`,
+			`{"title":"Junior","company":{"name":"Acme"},"start":"2010-01","end":"2011-12"}],`+
+			`"education":[{"degrees":["BSc"]}]}`,
 		`{"profile_id":"b","last_updated":"2024-06-01","username":"b","full_name":"Jose Angstrom","headline":"C and Node",`+
 			`"skills":[{"skill":"C"}],"experience":[{"title":"Junior","start":"2020-01","end":"2020-06"}]}`,
 		`{"profile_id":"c","last_updated":"2024-06-01","username":"c","full_name":"No Jobs",`+

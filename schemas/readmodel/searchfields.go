@@ -128,8 +128,8 @@ func SearchFields() []SearchField {
 		field("certifications.name", SearchText, tokens|whole),
 		field("certifications.issuer", SearchText, tokens|whole),
 		field("certifications.issue_date", SearchDate, 0),
-		field("languages.language", SearchText, tokens|whole),
-		field("languages.proficiency", SearchText, tokens),
+		field("languages.language", SearchText, 0),
+		field("languages.proficiency", SearchText, 0),
 		field("skills.skill", SearchText, tokens|whole|subfields),
 	}
 }

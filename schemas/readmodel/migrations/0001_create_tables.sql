@@ -389,9 +389,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     INDEX certifications_name_index certifications_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX certifications_issuer_tokens_index arrayFlatten(certifications_issuer_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX certifications_issuer_index certifications_issuer TYPE text(tokenizer = 'array') GRANULARITY 100000000,
-    INDEX languages_language_tokens_index arrayFlatten(languages_language_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
-    INDEX languages_language_index languages_language TYPE text(tokenizer = 'array') GRANULARITY 100000000,
-    INDEX languages_proficiency_tokens_index arrayFlatten(languages_proficiency_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX skills_skill_tokens_index arrayFlatten(skills_skill_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX skills_skill_index skills_skill TYPE text(tokenizer = 'array') GRANULARITY 100000000
 )

@@ -355,7 +355,7 @@ const MaxAlternatives = 8
 
 func (c *compiler) set(n algebra.Set, s *scope) string {
 	f := n.Field
-	if f.Keyword {
+	if f.Keyword && !f.Identity {
 		n.Values = slices.DeleteFunc(slices.Clone(n.Values), func(v string) bool { return !readmodel.IsKeyword(v) })
 	}
 	switch {

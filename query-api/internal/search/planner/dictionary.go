@@ -47,7 +47,8 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	var d Dictionary
 	if HasDictionary(f) {
 		d.Index = Statement{
-			SQL: "SELECT DISTINCT v FROM (SELECT " + c.dictionaryTerm(f) + " AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " +
+			SQL: "SELECT DISTINCT v FROM (SELECT " + c.dictionaryTerm(f) + " AS v FROM " + dictionaryOf(f) +
+				") WHERE v != '' AND " +
 				condition + cut,
 			Parameters: c.params, Tables: c.tables,
 		}
@@ -117,9 +118,10 @@ func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 			numbers = append(numbers, "toUInt16("+strconv.Itoa(i)+")")
 			conditions = append(conditions, c.fits(patterns[i], "v"))
 		}
-		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
-			strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT "+c.dictionaryTerm(patterns[byField[name][0]].Field)+" AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
-			") WHERE v != ''")
+		f := patterns[byField[name][0]].Field
+		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+
+			strings.Join(numbers, ", ")+"], ["+strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT "+
+			c.dictionaryTerm(f)+" AS v FROM "+dictionaryOf(f)+") WHERE v != ''")
 	}
 	return Statement{
 		SQL: "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " +

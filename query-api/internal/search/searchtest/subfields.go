@@ -71,8 +71,8 @@ func (g *Generator) putSubfields(v any) {
 		for _, name := range sorted(v) {
 			args, _ := v[name].(map[string]any)
 			switch name {
-			case "match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "term", "terms", "prefix", "wildcard",
-				"regexp", "fuzzy", "range":
+			case "match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "term", "terms", "prefix",
+				"wildcard", "regexp", "fuzzy", "range":
 				for _, path := range sorted(args) {
 					if hasSubfields(path) && g.r.IntN(3) > 0 {
 						g.use("subfields")
