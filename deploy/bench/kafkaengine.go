@@ -162,13 +162,14 @@ func searchColumns() []string {
 		"profile.location.raw_address": "location.raw_address", "profile.location.country": "location.country",
 		"profile.location.country_code": "location.country_code", "profile.location.city": "location.city",
 		"profile.location.state": "location.state", "profile.location.continent": "location.continent",
-		"current_position.title":        "if(current_position.title != '', current_position.title, current_position.summary)",
+		"current_position.title": "if(current_position.title != '', current_position.title, " +
+			"current_position.summary)",
 		"current_position.company_name": "current_position.company.name",
 		"current_position.company_id":   "current_position.company.company_id",
 		"current_position.start_date":   date("current_position.start"),
 		"experience_count":              "length(experience)", "education_count": "length(education)",
-		"years_of_experience": "toInt64(floor(arraySum(e -> dateDiff('month', parseDateTimeBestEffortOrZero(e.start), " +
-			"parseDateTimeBestEffortOrZero(e.end)), experience) / 12))",
+		"years_of_experience": "toInt64(floor(arraySum(e -> dateDiff('month', " +
+			"parseDateTimeBestEffortOrZero(e.start), parseDateTimeBestEffortOrZero(e.end)), experience) / 12))",
 		"skills.skill":            "e.skill",
 		"profile.personal_email":  "if(personal_email != '', personal_email, emails[1])",
 		"experience.title":        "if(e.title != '', e.title, e.summary)",

@@ -1,4 +1,5 @@
 import java.io.IOException;
+import java.io.Reader;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -7,8 +8,15 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.regex.Pattern;
 import org.apache.lucene.analysis.Analyzer;
+import org.apache.lucene.analysis.LowerCaseFilter;
 import org.apache.lucene.analysis.TokenStream;
+import org.apache.lucene.analysis.Tokenizer;
+import org.apache.lucene.analysis.core.WhitespaceTokenizer;
+import org.apache.lucene.analysis.miscellaneous.ASCIIFoldingFilter;
+import org.apache.lucene.analysis.pattern.PatternReplaceCharFilter;
+import org.apache.lucene.analysis.standard.StandardTokenizer;
 import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
 import org.apache.lucene.sandbox.search.CombinedFieldQuery;
 import org.apache.lucene.search.BooleanClause;
@@ -18,8 +26,8 @@ import org.apache.lucene.search.MatchNoDocsQuery;
 import org.apache.lucene.search.Query;
 import org.apache.lucene.util.BytesRef;
 import org.opensearch.cluster.service.ClusterService;
-import org.opensearch.common.lucene.search.Queries;
 import org.opensearch.common.logging.LogConfigurator;
+import org.opensearch.common.lucene.search.Queries;
 import org.opensearch.common.settings.Settings;
 import org.opensearch.core.common.io.stream.StreamInput;
 import org.opensearch.core.common.io.stream.StreamOutput;
@@ -27,10 +35,15 @@ import org.opensearch.core.xcontent.XContentBuilder;
 import org.opensearch.core.xcontent.XContentParser;
 import org.opensearch.env.Environment;
 import org.opensearch.http.HttpServerTransport;
+import org.opensearch.index.analysis.AnalyzerProvider;
+import org.opensearch.index.analysis.AnalyzerScope;
+import org.opensearch.index.analysis.PreBuiltAnalyzerProvider;
 import org.opensearch.index.mapper.MappedFieldType;
 import org.opensearch.index.query.AbstractQueryBuilder;
 import org.opensearch.index.query.QueryShardContext;
+import org.opensearch.indices.analysis.AnalysisModule.AnalysisProvider;
 import org.opensearch.node.Node;
+import org.opensearch.plugins.AnalysisPlugin;
 import org.opensearch.plugins.Plugin;
 import org.opensearch.plugins.SearchPlugin;
 import org.opensearch.transport.Netty4Plugin;
@@ -42,7 +55,7 @@ import org.opensearch.transport.Netty4Plugin;
  */
 public final class Judge extends Node {
   private Judge(Environment env, boolean stock) {
-    super(env, stock ? List.of(Netty4Plugin.class) : List.of(Netty4Plugin.class, CombinedFieldsPlugin.class), true);
+    super(env, stock ? List.of(Netty4Plugin.class) : List.of(Netty4Plugin.class, JudgePlugin.class), true);
   }
 
   @Override
@@ -78,11 +91,59 @@ public final class Judge extends Node {
     node.close();
   }
 
-  /** combined_fields, which Elasticsearch has and OpenSearch 2 lacks, over the query of Lucene's that both have. */
-  public static final class CombinedFieldsPlugin extends Plugin implements SearchPlugin {
+  /**
+   * combined_fields, which Elasticsearch has and OpenSearch 2 lacks, over the query of Lucene's that both have; and the
+   * analyzers of the subfields, from Lucene's parts, which are in a module of OpenSearch's distribution.
+   */
+  public static final class JudgePlugin extends Plugin implements SearchPlugin, AnalysisPlugin {
+    @Override
+    public Map<String, AnalysisProvider<AnalyzerProvider<? extends Analyzer>>> getAnalyzers() {
+      return Map.of(
+          "folded", (index, env, name, s) -> new PreBuiltAnalyzerProvider(name, AnalyzerScope.INDICES, new Folded()),
+          "code", (index, env, name, s) -> new PreBuiltAnalyzerProvider(name, AnalyzerScope.INDICES, new Code()));
+    }
+
     @Override
     public List<QuerySpec<?>> getQueries() {
       return List.of(new QuerySpec<>(CombinedFields.NAME, CombinedFields::new, CombinedFields::parse));
+    }
+  }
+
+  /** Standard tokens in lower case, folded. */
+  static final class Folded extends Analyzer {
+    @Override
+    protected TokenStreamComponents createComponents(String field) {
+      Tokenizer tokens = new StandardTokenizer();
+      return new TokenStreamComponents(tokens, normalize(field, tokens));
+    }
+
+    @Override
+    protected TokenStream normalize(String field, TokenStream in) {
+      return new ASCIIFoldingFilter(new LowerCaseFilter(in));
+    }
+  }
+
+  /** Words between white space in lower case, without the punctuation around them. */
+  static final class Code extends Analyzer {
+    private static final String SPACE =
+        "[\\s\\x1c-\\x1f\\u1680\\u2000-\\u2006\\u2008-\\u200a\\u2028\\u2029\\u205f\\u3000]";
+    private static final Pattern OPENING = Pattern.compile("(^|" + SPACE + ")[(\\[{<\"']+");
+    private static final Pattern CLOSING = Pattern.compile("[)\\]}>\"',;:!?.]+($|" + SPACE + ")");
+
+    @Override
+    protected Reader initReader(String field, Reader reader) {
+      return new PatternReplaceCharFilter(CLOSING, "$1", new PatternReplaceCharFilter(OPENING, "$1", reader));
+    }
+
+    @Override
+    protected TokenStreamComponents createComponents(String field) {
+      Tokenizer words = new WhitespaceTokenizer();
+      return new TokenStreamComponents(words, normalize(field, words));
+    }
+
+    @Override
+    protected TokenStream normalize(String field, TokenStream in) {
+      return new LowerCaseFilter(in);
     }
   }
 

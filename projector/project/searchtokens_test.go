@@ -96,6 +96,8 @@ func TestSearchPeople_HasTextIndexes(t *testing.T) {
 	require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM "+
 		"system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))
 	want := []string{
+		"network_username_filter", "profile_full_name_filter", "profile_personal_email_filter",
+		"experience_company_url_filter", "experience_company_url_tokens_filter", "network_url_tokens_filter",
 		"network_url_filter", "profile_id_filter", "profile_headline_filter", "profile_summary_filter",
 		"profile_image_url_filter", "experience_description_filter",
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,9 +52,25 @@ var companies []byte
 // bulkBytes is the maximum size of a bulk request.
 const bulkBytes = 4 << 20
 
+// subfields are the subfields with their own analyzers in the mapping.
+const subfields = `, "folded": {"type": "text", "analyzer": "folded"}, "code": {"type": "text", "analyzer": "code"}`
+
+// analyzers is the setting of their analyzers, which only a judge has ([opensearchtest.Options]).
+const analyzers = `,
+   "analysis": {"analyzer": {"folded": {"type": "folded"}, "code": {"type": "code"}}}`
+
+// SubfieldsSuffix ends the name of an index with the subfields .folded and .code. Others lack them: a pattern of field
+// names, which means subfields too in OpenSearch, does not mean these.
+const SubfieldsSuffix = "-subfields"
+
 // Make creates an empty index and replaces an existing one. The settings are one shard, no replicas and no caches; add
 // has additional or different settings by name.
 func (n *Node) Make(ctx context.Context, name string, add map[string]any) error {
+	mapping := mapping
+	if !strings.HasSuffix(name, SubfieldsSuffix) {
+		mapping = bytes.ReplaceAll(mapping, []byte(subfields), nil)
+		mapping = bytes.ReplaceAll(mapping, []byte(analyzers), nil)
+	}
 	return n.makeWith(ctx, name, mapping, add)
 }
 
@@ -231,7 +248,7 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 }
 
 // Tokens returns the tokens of an analyzed text.
-func (n *Node) Tokens(ctx context.Context, analyzer string, texts ...string) ([]Token, error) {
+func (n *Node) Tokens(ctx context.Context, index, analyzer string, texts ...string) ([]Token, error) {
 	body, err := json.Marshal(map[string]any{"analyzer": analyzer, "text": texts})
 	if err != nil {
 		return nil, fmt.Errorf("opensearch: %w", err)
@@ -239,7 +256,10 @@ func (n *Node) Tokens(ctx context.Context, analyzer string, texts ...string) ([]
 	var res struct {
 		Tokens []Token `json:"tokens"`
 	}
-	if err := n.Do(ctx, http.MethodPost, "/_analyze", body, &res); err != nil {
+	if index != "" {
+		index = "/" + index
+	}
+	if err := n.Do(ctx, http.MethodPost, index+"/_analyze", body, &res); err != nil {
 		return nil, err
 	}
 	return res.Tokens, nil

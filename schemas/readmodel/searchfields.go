@@ -83,13 +83,13 @@ func SearchFields() []SearchField {
 		return f
 	}
 	return []SearchField{
-		field("network_url", SearchText, tokens),
-		field("network_username", SearchText, tokens|whole),
+		field("network_url", SearchText, 0),
+		field("network_username", SearchText, tokens),
 		field("profile_id", SearchText, 0),
 		field("updated_at", SearchDate, 0),
 		field("profile.first_name", SearchText, tokens|subfields),
 		field("profile.last_name", SearchText, tokens|subfields),
-		field("profile.full_name", SearchText, tokens|whole|subfields),
+		field("profile.full_name", SearchText, tokens|subfields),
 		field("profile.headline", SearchText, tokens|counted|subfields),
 		field("profile.summary", SearchText, tokens|counted|subfields),
 		field("profile.image_url", SearchText, 0),
@@ -101,7 +101,7 @@ func SearchFields() []SearchField {
 		field("profile.location.country", SearchText, tokens|whole|subfields),
 		field("profile.location.country_code", SearchText, whole),
 		field("profile.location.continent", SearchText, subfields),
-		field("profile.personal_email", SearchText, tokens|whole),
+		field("profile.personal_email", SearchText, tokens),
 		field("current_position.title", SearchText, tokens|subfields),
 		field("current_position.company_name", SearchText, tokens|subfields),
 		field("current_position.company_id", SearchText, 0),
@@ -112,7 +112,7 @@ func SearchFields() []SearchField {
 		field("experience.title", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_name", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, tokens|whole),
+		field("experience.company_url", SearchText, 0),
 		field("experience.location", SearchText, tokens|subfields),
 		field("experience.description", SearchText, tokens|counted),
 		field("experience.start_date", SearchDate, 0),
@@ -128,8 +128,8 @@ func SearchFields() []SearchField {
 		field("certifications.name", SearchText, tokens|whole),
 		field("certifications.issuer", SearchText, tokens|whole),
 		field("certifications.issue_date", SearchDate, 0),
-		field("languages.language", SearchText, tokens|whole),
-		field("languages.proficiency", SearchText, tokens),
+		field("languages.language", SearchText, 0),
+		field("languages.proficiency", SearchText, 0),
 		field("skills.skill", SearchText, tokens|whole|subfields),
 	}
 }

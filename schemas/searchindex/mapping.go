@@ -111,9 +111,12 @@ func properties(mapping any) object {
 func fieldMapping(f readmodel.SearchField) object {
 	switch f.Type {
 	case readmodel.SearchText:
-		return object{"properties": object{
-			"text": object{"type": "text", "analyzer": "whitespace"}, "keyword": object{"type": "keyword"},
-		}}
+		words := object{"type": "text", "analyzer": "whitespace"}
+		properties := object{"text": words, "keyword": object{"type": "keyword"}}
+		if f.Subfields {
+			properties["folded"], properties["code"] = words, words
+		}
+		return object{"properties": properties}
 	case readmodel.SearchBoolean:
 		return object{"type": "boolean"}
 	default: // Dates are numbers of milliseconds: the cluster has nothing to parse.

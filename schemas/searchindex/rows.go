@@ -14,6 +14,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/schemas/analysis"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -337,10 +338,26 @@ func (f *fieldValue) appendElement(b []byte, e int) ([]byte, error) {
 	return b, nil
 }
 
-// appendText appends the tokens of a text, and its whole value unless it is too long.
+// appendText appends the tokens of a text and of its subfields, and its whole value unless it is too long.
 func (f *fieldValue) appendText(b []byte, name, whole string, tokens []string) (_ []byte, err error) {
 	if len(tokens) == 0 && whole == "" {
 		return b, nil
+	}
+	if f.Subfields {
+		folded := make([]string, len(tokens))
+		for i, t := range tokens {
+			folded[i] = analysis.Fold(t)
+		}
+		if b, err = jsontext.AppendQuote(appendName(b, name+".folded"), strings.Join(folded, " ")); err != nil {
+			return b, err
+		}
+		var code []string
+		for _, t := range analysis.Code(nil, whole) {
+			code = append(code, t.Text)
+		}
+		if b, err = jsontext.AppendQuote(appendName(b, name+".code"), strings.Join(code, " ")); err != nil {
+			return b, err
+		}
 	}
 	b, err = jsontext.AppendQuote(appendName(b, name+".text"), strings.Join(tokens, " "))
 	if err != nil || whole == "" || !readmodel.IsKeyword(whole) {

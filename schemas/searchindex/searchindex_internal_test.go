@@ -52,9 +52,9 @@ func TestDocument_HasTokensWholeValuesAndElements(t *testing.T) {
 		f.number, f.numbers = readmodel.SearchMissing, nil
 		switch f.Path {
 		case "profile.headline":
-			f.whole, f.tokens = "Head of IT!", []string{"head", "of", "it"}
-		case "profile.summary": // too long for a whole value
-			f.tokens = []string{"long", "text"}
+			f.whole, f.tokens = "Café, C++!", []string{"café", "c"}
+		case "experience.description": // too long for a whole value
+			f.wholes, f.tokenLists = []string{"", ""}, [][]string{{"long", "text"}, nil}
 		case "profile.full_name": // without tokens
 			f.whole = "!!!"
 		case "profile.connections":
@@ -79,12 +79,15 @@ func TestDocument_HasTokensWholeValuesAndElements(t *testing.T) {
 	require.Equal(t, "p\"1", got["row"].(object)["id"])
 	delete(got, "row")
 	require.Equal(t, map[string]any{
-		"profile.headline.text": "head of it", "profile.headline.keyword": "Head of IT!",
-		"profile.summary.text": "long text", "profile.full_name.text": "", "profile.full_name.keyword": "!!!",
+		"profile.headline.text": "café c", "profile.headline.keyword": "Café, C++!",
+		"profile.headline.folded": "cafe c", "profile.headline.code": "café c++",
+		"profile.full_name.text": "", "profile.full_name.keyword": "!!!",
+		"profile.full_name.folded": "", "profile.full_name.code": "",
 		"profile.connections": 0.0,
 		"experience": []any{
 			map[string]any{
-				"title.text": "lead", "title.keyword": "Lead", "start_date": -86400000.0, "is_current": true,
+				"title.text": "lead", "title.keyword": "Lead", "title.folded": "lead", "title.code": "lead",
+				"description.text": "long text", "start_date": -86400000.0, "is_current": true,
 			},
 			map[string]any{"is_current": false},
 		},

@@ -49,10 +49,12 @@ export interface paths {
         /**
          * Search for people
          * @description Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
-         *     fields of a result (schema `EnrichedNetwork`). It returns the people that Elasticsearch would return, in the
-         *     same
+         *     fields of a result (schema `EnrichedNetwork`), and `current_position.title`, `.company_name`, `.company_id`,
+         *     `.start_date` and `years_of_experience`. It returns the people that Elasticsearch would return, in the same
          *     order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
-         *     value. `experience`, `education`, `certifications` and `languages` are `nested` and included in root.
+         *     value. Names, titles, skills, headlines, summaries, companies and places also have `<field>.folded`, without
+         *     accents, and `<field>.code`, words with their signs (`c++`). `experience`, `education`, `certifications`,
+         *     `languages` and `skills` are `nested` and included in root.
          *
          *     A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
          *     must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,

@@ -8,9 +8,20 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Field is a searchable field, or the .keyword subfield of a text field.
+// Subfield is an analyzed subfield of a text field.
+type Subfield string
+
+// The subfields, by their names in queries. Their tokens are those of [analysis.Folded] and [analysis.Code].
+const (
+	Folded Subfield = "folded"
+	Code   Subfield = "code"
+)
+
+// Field is a searchable field, or a subfield of a text field.
 type Field struct {
 	readmodel.SearchField
+	// Subfield is set if it is a subfield with its own analyzer.
+	Subfield Subfield
 	// Keyword reports whether it is the .keyword subfield, whose terms are whole values.
 	Keyword bool
 	// Identity reports whether it is _id. Nested documents have the _id of their person, and all matches score the
@@ -20,6 +31,14 @@ type Field struct {
 	Namespace readmodel.LookupType
 }
 
+// NewSubfield returns an analyzed subfield of a text field. It has no columns of its own, only the dictionary of
+// .folded is that of the field.
+func NewSubfield(f readmodel.SearchField, subfield Subfield) Field {
+	f.Counted, f.KeywordIndexed = false, false
+	f.Indexed = f.Indexed && subfield == Folded
+	return Field{SearchField: f, Subfield: subfield}
+}
+
 // Name returns the name of the field in queries.
 func (f Field) Name() string {
 	switch {
@@ -27,6 +46,8 @@ func (f Field) Name() string {
 		return "_id"
 	case f.Keyword:
 		return f.Path + ".keyword"
+	case f.Subfield != "":
+		return f.Path + "." + string(f.Subfield)
 	}
 	return f.Path
 }

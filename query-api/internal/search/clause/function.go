@@ -188,7 +188,7 @@ func (l *lowering) randomScore(f *algebra.Factor, v value) error {
 			return err
 		}
 		if field.IsText() {
-			return at.errorf("text fields have no single value: use %s.keyword", field.Name())
+			return at.errorf("text fields have no single value: use %s.keyword", field.Path)
 		}
 		f.Field = field
 	}

@@ -250,6 +250,12 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 			return algebra.Field{SearchField: f, Keyword: true}, nil
 		}
 	}
+	for _, subfield := range []algebra.Subfield{algebra.Folded, algebra.Code} {
+		base, ok := strings.CutSuffix(name, "."+string(subfield))
+		if f, known := l.fields[base]; ok && known && f.Subfields {
+			return algebra.NewSubfield(f, subfield), nil
+		}
+	}
 	if len(l.below(name)) > 0 {
 		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s",
 			quote(name), l.below(name)[0])
@@ -267,7 +273,7 @@ func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 	if other {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
 	}
-	names := l.fieldNames()
+	names := slices.Concat(l.fieldNames(), l.subfieldNames(algebra.Folded, algebra.Code))
 	if meant, ok := closestName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is returned, but not searchable: %s",
 			quote(name), meant, list)
@@ -289,13 +295,26 @@ func (l *lowering) below(object string) []string {
 	return out
 }
 
-// fieldNames returns the names of all fields, including those of .keyword.
+// fieldNames returns the names of all fields, including those of .keyword, without the other subfields.
 func (l *lowering) fieldNames() []string {
 	var out []string
 	for _, f := range l.collection.Fields {
 		out = append(out, f.Path)
 		if f.Type == readmodel.SearchText {
 			out = append(out, f.Path+keywordSuffix)
+		}
+	}
+	return out
+}
+
+// subfieldNames returns the names of the subfields with their own analyzers.
+func (l *lowering) subfieldNames(subfields ...algebra.Subfield) []string {
+	var out []string
+	for _, f := range l.collection.Fields {
+		for _, subfield := range subfields {
+			if f.Subfields {
+				out = append(out, algebra.NewSubfield(f, subfield).Name())
+			}
 		}
 	}
 	return out

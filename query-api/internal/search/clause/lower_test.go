@@ -411,7 +411,7 @@ func TestLower_CountsClausesAsLucene(t *testing.T) {
 		`{"simple_query_string":{"fields":["profile.headline"],"query":"` + words(500) + `"}}`:        "",
 		should(5000, `{"match":{"profile.connections":{"query":"1","analyzer":"standard",`+
 			`"lenient":true}}}`): "more than 1024 clauses",
-		`{"query_string":{"query":"` + words(30) + `"}}`:  "",
+		`{"query_string":{"query":"` + words(20) + `"}}`:  "",
 		`{"query_string":{"query":"` + words(100) + `"}}`: "more than 1024 clauses",
 		least(2):          "",
 		least(3):          "min_score are nested deeper than 2 levels",
@@ -867,4 +867,36 @@ func TestLower_IdentityOfNestedDocuments(t *testing.T) {
 			t, `{"nested":{"path":"experience","node":`+want+`,"score_mode":"avg"}}`, lowered(t, nested), nested,
 		)
 	}
+}
+
+func TestLower_SubfieldsHaveTheirOwnAnalyzers(t *testing.T) {
+	same := func(query, as string) {
+		t.Helper()
+		require.Equal(t, lowered(t, as), lowered(t, query), query)
+	}
+	same(`{"match":{"profile.headline.folded":"É"}}`, `{"term":{"profile.headline.folded":"e"}}`)
+	same(`{"match":{"profile.headline.code":"(C++),"}}`, `{"term":{"profile.headline.code":"c++"}}`)
+	same(`{"match":{"profile.headline.code":{"query":"C++","analyzer":"standard"}}}`,
+		`{"term":{"profile.headline.code":"c"}}`)
+	same(`{"query_string":{"query":"É*","default_field":"profile.headline.folded"}}`,
+		`{"prefix":{"profile.headline.folded":"e"}}`)
+	same(`{"multi_match":{"query":"a","fields":["profile.headline*.folded"]}}`,
+		`{"match":{"profile.headline.folded":"a"}}`)
+	same(`{"multi_match":{"query":"a","fields":["profile.headline*"]}}`,
+		`{"multi_match":{"query":"a","fields":["profile.headline","profile.headline.keyword"]}}`)
+	same(`{"query_string":{"query":"\"É\"","default_field":"profile.headline","quote_field_suffix":".folded"}}`,
+		`{"term":{"profile.headline.folded":"e"}}`)
+	for query, want := range map[string]string{
+		`{"match":{"network_url.folded":"a"}}`:       `unknown field "network_url.folded"`,
+		`{"match":{"profile.headline.floded":"a"}}`:  `did you mean "profile.headline.folded"?`,
+		`{"match":{"profile.headline.code.x":"a"}}`:  `unknown field`,
+		`{"match":{"profile.connections.code":"1"}}`: `unknown field`,
+		`{"combined_fields":{"query":"a","fields":["profile.headline","profile.summary.code"]}}`: "must have the same " +
+			"search analyzer: profile.headline and profile.summary.code have not",
+	} {
+		_, err := clause.Lower([]byte(query), "query", options())
+		require.ErrorContains(t, err, want, query)
+	}
+	_, err := clause.Sorts([]byte(`["profile.headline.folded"]`), "sort", options())
+	require.ErrorContains(t, err, "use profile.headline.keyword")
 }

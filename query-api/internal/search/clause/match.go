@@ -84,7 +84,7 @@ func (l *lowering) match(f algebra.Field, at value, query string, m matching) (a
 		}
 		return l.exact(f, at, query)
 	}
-	tokens, err := l.analyze(at, query, m.analyzer)
+	tokens, err := l.analyze(at, query, analyzerOf(f, m.analyzer))
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (l *lowering) wordless(f algebra.Field, at value, text, analyzer string) (b
 	if !f.IsText() && analyzer == "" {
 		return false, nil
 	}
-	tokens, err := l.tokens(at, text, analyzer) // They are counted where they are used.
+	tokens, err := l.tokens(at, text, analyzerOf(f, analyzer)) // They are counted where they are used.
 	return len(tokens) == 0, err
 }
 
@@ -201,8 +201,15 @@ func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, e
 	if len(query) > MaxAnalyzed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalyzed)
 	}
-	tokens := analysis.Analyze(nil, query)
-	if analyzer != "" {
+	var tokens []analysis.Token
+	switch analyzer {
+	case "":
+		tokens = analysis.Analyze(nil, query)
+	case foldedAnalyzer:
+		tokens = analysis.Folded(nil, query)
+	case codeAnalyzer:
+		tokens = analysis.Code(nil, query)
+	default:
 		named, err := analysis.Named(analyzer)
 		if err != nil {
 			return nil, at.errorf(
@@ -214,12 +221,28 @@ func (l *lowering) tokens(at value, query, analyzer string) ([]analysis.Token, e
 	return tokens, nil
 }
 
+// The analyzers of subfields, which cannot be named in a query.
+const (
+	foldedAnalyzer = "." + string(algebra.Folded)
+	codeAnalyzer   = "." + string(algebra.Code)
+)
+
+// analyzerOf returns the named analyzer, or that of the field if none is named. That of texts is "".
+func analyzerOf(f algebra.Field, named string) string {
+	if named != "" || f.Subfield == "" {
+		return named
+	}
+	return "." + string(f.Subfield)
+}
+
 // normalized returns a prefix or a misspelled word as the analyzer of the field normalizes it: in lower case on
 // texts, unchanged on whole values, and as a named analyzer does on both.
 func normalized(f algebra.Field, word, analyzer string) string {
 	switch {
 	case analyzer == "whitespace", analyzer == "keyword", analyzer == "" && !f.IsText():
 		return word
+	case analyzer == "" && f.Subfield == algebra.Folded:
+		return analysis.Fold(strings.ToLower(word))
 	}
 	return strings.ToLower(word)
 }

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -89,8 +90,16 @@ func (l *lowering) defaultFields(at value) ([]weighted, error) {
 
 // suffixed returns the field with a suffix, or the field itself if there is none.
 func (l *lowering) suffixed(f algebra.Field, suffix string) algebra.Field {
-	if suffix == keywordSuffix && f.IsText() {
+	if !f.IsText() || f.Subfield != "" {
+		return f
+	}
+	switch suffix {
+	case keywordSuffix:
 		f.Keyword = true
+	case "." + string(algebra.Folded), "." + string(algebra.Code):
+		if f.Subfields {
+			return algebra.NewSubfield(f.SearchField, algebra.Subfield(suffix[1:]))
+		}
 	}
 	return f
 }
@@ -191,26 +200,28 @@ func disMax(nodes []algebra.Node, tie float64) algebra.Node {
 }
 
 // crossFields lowers a text whose words may be in any of the fields. Fields with the same analyzer are searched word
-// by word as if they were one: the texts, and the whole values.
+// by word as if they were one: the texts, their subfields, and the whole values.
 func (l *lowering) crossFields(at value, fields []weighted, query string, m matching,
 	tie float64) (algebra.Node, error) {
-	var texts, others []weighted
+	texts := make(map[string][]weighted) // by analyzer
+	var others []weighted
 	for _, w := range fields {
 		if w.field.IsText() || m.analyzer != "" { // A named analyzer applies to all fields.
-			texts = append(texts, w)
+			analyzer := analyzerOf(w.field, m.analyzer)
+			texts[analyzer] = append(texts[analyzer], w)
 		} else {
 			others = append(others, w)
 		}
 	}
 	var groups []algebra.Node
-	if len(texts) > 0 {
-		tokens, err := l.analyze(at, query, m.analyzer)
+	for _, analyzer := range slices.Sorted(maps.Keys(texts)) {
+		tokens, err := l.analyze(at, query, analyzer)
 		if err != nil {
 			return nil, err
 		}
 		nodes := make([]algebra.Node, len(tokens))
 		for i, t := range tokens {
-			if nodes[i], err = l.across(at, texts, t.Text, m.lenient, tie); err != nil {
+			if nodes[i], err = l.across(at, texts[analyzer], t.Text, m.lenient, tie); err != nil {
 				return nil, err
 			}
 		}
@@ -300,9 +311,13 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 		if w.boost < 1 {
 			return nil, fieldsAt.errorf("[combined_fields] requires field boosts to be >= 1.0, found %s", w.field.Name())
 		}
+		if w.field.Subfield != list[0].field.Subfield {
+			return nil, fieldsAt.errorf("all fields in [combined_fields] query must have the same search analyzer: %s and "+
+				"%s have not", list[0].field.Name(), w.field.Name())
+		}
 		combined.Fields, combined.Weights = append(combined.Fields, w.field), append(combined.Weights, w.boost)
 	}
-	tokens, err := l.analyze(at, query, "")
+	tokens, err := l.analyze(at, query, analyzerOf(list[0].field, ""))
 	if err != nil {
 		return nil, err
 	}

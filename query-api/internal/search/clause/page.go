@@ -24,8 +24,19 @@ expand to.
 ## Fields
 
 A text field is searched by words (Elasticsearch's standard analyzer); ` + "`<text>.keyword`" + fmt.Sprintf(` is the whole
-value, up to %d characters. Fields of a nested path are also visible from the root, where the values of all elements are
-one field.
+value, up to %d characters. Some texts have two more subfields:
+
+- `+"`<text>.folded`"+`: the same words without accents, by Lucene's ASCII folding table (`+"`jose`"+` finds José,
+  `+"`strasse`"+` finds Straße).
+- `+"`<text>.code`"+`: words between white space, in lower case, with their signs, as in `+"`c++`, `c#`, `.net`"+` and
+  `+"`node.js`"+`. Leading `+"`([{<\"'`"+` and trailing `+"`)]}>\"',;:!?.`"+` are removed.
+
+A pattern of field names, such as `+"`profile.*`"+`, and a clause without fields mean these two only if the pattern ends
+in their name (`+"`*.folded`"+`).
+
+Fields of a nested path are also visible from the root, where the values of all elements are one field.
+`+"`current_position`"+`, `+"`years_of_experience`"+`, `+"`experience_count`"+` and `+"`education_count`"+` are derived from the
+record ([MAPPING.md](../../schemas/MAPPING.md), 5.1).
 
 | field | type | nested path |
 |---|---|---|
@@ -39,7 +50,11 @@ one field.
 		if f.Nested != "" {
 			nested = "`" + f.Nested + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Path, types[f.Type], nested)
+		kind := types[f.Type]
+		if f.Subfields {
+			kind += ", `.folded`, `.code`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Path, kind, nested)
 	}
 	b.WriteString("\n`_id` is the profile ID; `ids`, `term`, `terms`, `match` and `exists` support it, at the root " +
 		"and inside `nested`.\n\n### Fields of companies\n\n| field | type |\n|---|---|\n")

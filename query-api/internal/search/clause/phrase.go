@@ -69,6 +69,7 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 			return l.exact(f, at, query)
 		}
 	}
+	m.analyzer = analyzerOf(f, m.analyzer)
 	tokens, err := l.phraseTokens(at, query, m)
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matchin
 		}
 		return l.exact(f, at, query)
 	}
-	tokens, err := l.analyze(at, query, m.analyzer)
+	tokens, err := l.analyze(at, query, analyzerOf(f, m.analyzer))
 	if err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 // none.
 func (l *lowering) analyzedPrefix(f algebra.Field, at value, text, analyzer string, and bool,
 	rewrite rewriting) (algebra.Node, error) {
-	tokens, err := l.analyze(at, text, analyzer)
+	tokens, err := l.analyze(at, text, analyzerOf(f, analyzer))
 	if err != nil || len(tokens) == 0 {
 		return nil, err
 	}

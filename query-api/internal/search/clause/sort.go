@@ -162,7 +162,7 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 			return s, false, err
 		}
 		if s.Field, s.Double = f, false; f.IsText() {
-			return s, false, m.errorf("text fields cannot be sorted by: use %s.keyword", f.Name())
+			return s, false, m.errorf("text fields cannot be sorted by: use %s.keyword", f.Path)
 		}
 	}
 	s.Descending = a.choice("order", otherwise, "asc", "desc") == "desc"

@@ -313,10 +313,17 @@ func (l *lowering) existing(at value, name string) ([]algebra.Field, error) {
 	return append(out, f), nil
 }
 
-// matching returns the fields whose names a pattern with * matches.
+// matching returns the fields whose names a pattern with * matches. The subfields .folded and .code repeat the words of
+// their fields: a pattern matches them only if it ends in their names.
 func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 	var out []algebra.Field
-	for _, name := range l.fieldNames() {
+	names := l.fieldNames()
+	for _, subfield := range []algebra.Subfield{algebra.Folded, algebra.Code} {
+		if strings.HasSuffix(pattern, "."+string(subfield)) {
+			names = l.subfieldNames(subfield)
+		}
+	}
+	for _, name := range names {
 		if matchName(pattern, name) {
 			f, err := l.field(at, name)
 			if err != nil {

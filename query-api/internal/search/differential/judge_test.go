@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
@@ -84,7 +85,7 @@ func TestAnalyzers_EqualOpenSearch(t *testing.T) {
 		require.NoError(t, err)
 		for i := 0; i < len(texts); i += 200 {
 			var want, got []opensearchtest.Token
-			want, err := node.Tokens(t.Context(), name, texts[i:i+200]...)
+			want, err := node.Tokens(t.Context(), "", name, texts[i:i+200]...)
 			require.NoError(t, err)
 			base := 0
 			for _, s := range texts[i : i+200] {
@@ -103,6 +104,57 @@ func TestAnalyzers_EqualOpenSearch(t *testing.T) {
 				}
 			}
 			require.Len(t, got, len(want))
+		}
+	}
+}
+
+// Texts of one word each, so that the tokens of one do not depend on another.
+func TestSubfields_TokensEqualOpenSearch(t *testing.T) {
+	index := "hand" + opensearchtest.SubfieldsSuffix
+	require.NoError(t, node.Make(t.Context(), index, nil))
+	var characters []string
+	for r := rune(0x80); r <= 0xffff; r++ {
+		// The other blocks have no character that is folded, but some that Lucene's tokenizer does not know yet.
+		latin := r < 0x0530 || r >= 0x1d00 && r < 0x2e80 || r >= 0xa720 && r < 0xa800 || r >= 0xfb00 && r < 0xfb10 ||
+			r >= 0xff00
+		if latin && (unicode.IsLetter(r) || unicode.IsNumber(r)) {
+			characters = append(characters, "x"+string(r)+"x")
+		}
+	}
+	signs := []rune("aB9 +#.-_/&'\"()[]{}<>,;:!?é\u00a0\u2003\u3000\u001f\u2028 İΣß")
+	r := rand.New(rand.NewPCG(seed, 3))
+	var words []string
+	for range 4000 {
+		var b strings.Builder
+		for range 1 + r.IntN(10) {
+			b.WriteRune(signs[r.IntN(len(signs))])
+		}
+		words = append(words, b.String())
+	}
+	for name, c := range map[string]struct {
+		analyze analysis.Analyzer
+		texts   []string
+	}{
+		"folded": {analysis.Folded, characters},
+		"code":   {analysis.Code, append(words, "C++ c# .NET; (node.js), F#?", strings.Repeat("long", 200))},
+	} {
+		for texts := range slices.Chunk(c.texts, 500) {
+			want, err := node.Tokens(t.Context(), index, name, texts...)
+			require.NoError(t, err)
+			var got []opensearchtest.Token
+			base := 0
+			for _, s := range texts {
+				tokens := c.analyze(nil, s)
+				for _, tok := range tokens {
+					got = append(got, opensearchtest.Token{Text: tok.Text, Position: base + tok.Position})
+				}
+				base += analysis.Gap + len(tokens)
+			}
+			for i := range want {
+				require.Less(t, i, len(got), name)
+				require.Equal(t, want[i], got[i], name)
+			}
+			require.Len(t, got, len(want), name)
 		}
 	}
 }
@@ -138,6 +190,7 @@ func fillBoth(t *testing.T) string {
 	conn := open(t, dsn)
 	fill(t, conn, people)
 	index(t, "people", documents(t, conn))
+	index(t, "people"+opensearchtest.SubfieldsSuffix, documents(t, conn))
 	var companies [][]byte
 	for _, d := range companyDocuments(t, conn) {
 		companies = append(companies, d.JSON)
@@ -204,6 +257,9 @@ func ask(ctx context.Context, index string, body map[string]any, size int) (sear
 	raw, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {
 		return searchtest.Result{}, err
+	}
+	if searchtest.NamesSubfields(raw) {
+		index += opensearchtest.SubfieldsSuffix
 	}
 	res, err := node.Search(ctx, index, raw)
 	if err != nil {

@@ -36,6 +36,9 @@ func field(f algebra.Field) string {
 	if f.Identity {
 		return "_id"
 	}
+	if f.Subfield != "" {
+		return f.Name()
+	}
 	return searchindex.Field(f.SearchField, f.Keyword)
 }
 

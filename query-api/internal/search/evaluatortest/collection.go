@@ -40,10 +40,12 @@ type unit map[string]*content
 
 // content is a field of a unit.
 type content struct {
-	texts   []string         // values of a text field
-	tokens  []analysis.Token // of texts
-	terms   []string         // whole values; "T" and "F" of booleans
-	numbers []int64          // numbers and dates
+	texts  []string         // values of a text field
+	tokens []analysis.Token // of texts
+	// subfields are the tokens of the subfields.
+	subfields map[algebra.Subfield][]analysis.Token
+	terms     []string // whole values; "T" and "F" of booleans
+	numbers   []int64  // numbers and dates
 }
 
 // fieldStats are the statistics of a field over all units.
@@ -178,12 +180,28 @@ func (u unit) add(f readmodel.SearchField, v any) error {
 func (u unit) finish() {
 	for _, c := range u {
 		c.tokens = analysis.AnalyzeValues(nil, c.texts)
+		c.subfields = map[algebra.Subfield][]analysis.Token{
+			algebra.Folded: tokens(analysis.Folded, c.texts), algebra.Code: tokens(analysis.Code, c.texts),
+		}
 		for _, s := range c.texts {
 			if s != "" && len(utf16.Encode([]rune(s))) <= readmodel.MaxKeyword {
 				c.terms = append(c.terms, s)
 			}
 		}
 	}
+}
+
+// tokens returns the tokens of texts, which are [analysis.Gap] positions apart.
+func tokens(analyze analysis.Analyzer, texts []string) (out []analysis.Token) {
+	base := 0
+	for _, s := range texts {
+		n := len(out)
+		for _, t := range analyze(nil, s) {
+			out = append(out, analysis.Token{Text: t.Text, Position: base + t.Position})
+		}
+		base += analysis.Gap + len(out) - n
+	}
+	return out
 }
 
 // count adds a unit to the statistics.
@@ -194,6 +212,13 @@ func (c *Collection) count(u unit) {
 			words[i] = t.Text
 		}
 		c.countField(path, words, len(words))
+		for subfield, tokens := range content.subfields {
+			words := make([]string, len(tokens))
+			for i, t := range tokens {
+				words[i] = t.Text
+			}
+			c.countField(path+"."+string(subfield), words, len(words))
+		}
 		whole := slices.Compact(slices.Sorted(slices.Values(content.terms)))
 		if len(content.texts) > 0 {
 			path += ".keyword"

@@ -27,6 +27,9 @@ func (p place) content(f algebra.Field) *content {
 		of = p.document.root
 	}
 	if c := of[f.Path]; c != nil {
+		if f.Subfield != "" {
+			return &content{texts: c.texts, tokens: c.subfields[f.Subfield]}
+		}
 		return c
 	}
 	return &content{}

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/schemas/analysis"
 	"muster/schemas/readmodel"
 )
 
@@ -153,11 +155,67 @@ func (s *scope) numbered(value, condition string) string {
 func (s *scope) many(f algebra.Field) bool { return f.Nested != "" && !s.nested() }
 
 // tokens returns the list of a text's tokens, of all elements at the root.
-func (s *scope) tokens(f algebra.Field) string {
-	if s.many(f) {
-		return "arrayFlatten(" + f.Tokens() + ")"
+func (c *compiler) tokens(f algebra.Field, s *scope) string {
+	switch {
+	case s.many(f) && f.Subfield != algebra.Code:
+		return c.folded(f, "arrayFlatten("+f.Tokens()+")")
+	case s.many(f):
+		return "arrayFlatten(" + c.tokenLists(f) + ")"
+	case f.Subfield == algebra.Code:
+		return codeTokens(s.column(f.Column))
 	}
-	return s.column(f.Tokens())
+	return c.folded(f, s.column(f.Tokens()))
+}
+
+// tokenLists returns the lists of tokens of a nested text, one for each element.
+func (c *compiler) tokenLists(f algebra.Field) string {
+	switch f.Subfield {
+	case algebra.Folded:
+		return "arrayMap(e -> " + c.folded(f, "e") + ", " + f.Tokens() + ")"
+	case algebra.Code:
+		return "arrayMap(v -> " + codeTokens("v") + ", " + f.Column + ")"
+	}
+	return f.Tokens()
+}
+
+// sizes returns the number of tokens of a text, or the list of those of the elements of a nested text.
+func sizes(f algebra.Field) string {
+	switch {
+	case f.Subfield == algebra.Code && f.Nested != "":
+		return "arrayMap(v -> length(" + codeTokens("v") + "), " + f.Column + ")"
+	case f.Subfield == algebra.Code:
+		return "length(" + codeTokens(f.Column) + ")"
+	case f.Nested != "":
+		return f.Tokens() + ".size1"
+	}
+	return f.Tokens() + ".size0"
+}
+
+// folded returns a list of tokens as the field has them (analysis.Folded).
+func (c *compiler) folded(f algebra.Field, tokens string) string {
+	if f.Subfield != algebra.Folded {
+		return tokens
+	}
+	return "arrayMap(t -> " + c.fold("t") + ", " + tokens + ")"
+}
+
+// fold returns the expression of analysis.Fold of a token.
+func (c *compiler) fold(token string) string {
+	from, to := analysis.Foldings()
+	return "if(length(" + token + ") = lengthUTF8(" + token + "), " + token + ", arrayStringConcat(arrayMap(u -> " +
+		"transform(u, " + c.param("Array(String)", quoteList(from)) + ", " + c.param("Array(String)", quoteList(to)) +
+		", u), extractAll(" + token + ", '(?s).'))))"
+}
+
+// codeTokens returns the expression of analysis.Code of a text. Unlike those of Go and Java, lowerUTF8 may map a
+// character to several or by its position: these are replaced before.
+func codeTokens(text string) string {
+	const space = `\\t-\\r\\x1c-\\x20\\x{1680}` +
+		`\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}`
+	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `\'`) + "'" }
+	return "arrayFilter(w -> w != '', arrayMap(w -> trimRight(trimLeft(w, " + quoted(analysis.CodeOpening) + "), " +
+		quoted(analysis.CodeClosing) + "), extractAll(lowerUTF8(replaceAll(replaceAll(" + text +
+		", 'İ', 'i'), 'Σ', 'σ')), '[^" + space + "]{1," + strconv.Itoa(analysis.MaxToken) + "}')))"
 }
 
 const (
@@ -210,6 +268,19 @@ func fold(parts []string, operator, none string) string {
 	return "(" + strings.Join(parts, " "+operator+" ") + ")"
 }
 
+// codeWords returns the condition that a text has the words in a token of .code, which the index of the text answers.
+func (c *compiler) codeWords(f algebra.Field, token string, root *scope) string {
+	text := f
+	text.Subfield = ""
+	conditions := []string{yes}
+	if utf8.RuneCountInString(token) < analysis.MaxToken { // A longer word is split in different places.
+		for _, t := range analysis.Analyze(nil, token) {
+			conditions = append(conditions, c.term(text, t.Text, root))
+		}
+	}
+	return and(conditions...)
+}
+
 // match returns the condition under which a leaf matches.
 func (c *compiler) match(n algebra.Node, s *scope) string {
 	switch n := n.(type) {
@@ -234,11 +305,14 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 func (c *compiler) necessary(n algebra.Node, root *scope) string {
 	switch n := n.(type) {
 	case algebra.Term:
+		if n.Field.Subfield == algebra.Code {
+			return c.codeWords(n.Field, n.Text, root)
+		}
 		if HasDictionary(n.Field) {
 			return c.term(n.Field, n.Text, root)
 		}
 	case algebra.Phrase:
-		if n.Field.Indexed {
+		if HasDictionary(n.Field) {
 			return c.words(n, root)
 		}
 	case algebra.Set:
@@ -253,8 +327,10 @@ func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	switch {
 	case f.IsText() && text == "": // "" means a text without words
 		return no
+	case f.Subfield == algebra.Code && !s.nested():
+		return and(c.codeWords(f, text, s), "has("+c.tokens(f, s)+", "+c.str(text)+")")
 	case f.IsText():
-		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"
+		return "has(" + c.tokens(f, s) + ", " + c.str(text) + ")"
 	case f.Keyword && !readmodel.IsKeyword(text):
 		return no
 	case f.Type == readmodel.SearchBoolean:
@@ -279,7 +355,7 @@ const MaxAlternatives = 8
 
 func (c *compiler) set(n algebra.Set, s *scope) string {
 	f := n.Field
-	if f.Keyword {
+	if f.Keyword && !f.Identity {
 		n.Values = slices.DeleteFunc(slices.Clone(n.Values), func(v string) bool { return !readmodel.IsKeyword(v) })
 	}
 	switch {
@@ -299,7 +375,7 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 	case len(n.Values) == 1 && f.IsString():
 		return c.term(f, n.Values[0], s)
 	case f.IsText():
-		return "hasAny(" + s.tokens(f) + ", " + c.strs(n.Values) + ")"
+		return "hasAny(" + c.tokens(f, s) + ", " + c.strs(n.Values) + ")"
 	case f.IsString() && s.many(f):
 		return "hasAny(" + f.Column + ", " + c.strs(n.Values) + ")"
 	case f.IsString() && !s.nested():
@@ -335,13 +411,13 @@ func isKeyword(v string) string {
 }
 
 // any returns the condition that cond holds for a value of the field.
-func (s *scope) any(f algebra.Field, cond func(v string) string) string {
+func (c *compiler) any(f algebra.Field, s *scope, cond func(v string) string) string {
 	if of := cond; f.Keyword && f.Type == readmodel.SearchText {
 		cond = func(v string) string { return and(of(v), isKeyword(v)) }
 	}
 	switch {
 	case f.IsText():
-		return "arrayExists(v -> " + cond("v") + ", " + s.tokens(f) + ")"
+		return "arrayExists(v -> " + cond("v") + ", " + c.tokens(f, s) + ")"
 	case s.many(f):
 		return "arrayExists(v -> " + cond("v") + ", " + f.Column + ")"
 	}
@@ -351,7 +427,7 @@ func (s *scope) any(f algebra.Field, cond func(v string) string) string {
 // inRange returns the condition that a string is in a range. Ranges of numbers are not leaves.
 func (c *compiler) inRange(n algebra.Range, s *scope) string {
 	f := n.Field
-	return s.any(f, func(v string) string {
+	return c.any(f, s, func(v string) string {
 		conditions := []string{v + " != ''"}
 		if b := n.Lower; b != nil {
 			conditions = append(conditions, v+comparison(">", b.Inclusive)+c.str(b.Text))
@@ -371,7 +447,7 @@ func comparison(operator string, inclusive bool) string {
 }
 
 func (c *compiler) pattern(n algebra.Pattern, s *scope) string {
-	return s.any(n.Field, func(v string) string { return c.fits(n, v) })
+	return c.any(n.Field, s, func(v string) string { return c.fits(n, v) })
 }
 
 // fits returns the condition that a term has the form of a pattern.
@@ -399,5 +475,5 @@ func (c *compiler) exists(f algebra.Field, s *scope) string {
 	case f.Type == readmodel.SearchBoolean:
 		return "(" + s.column(f.Column) + " < 2)" // elements always have a value
 	}
-	return s.any(f, func(v string) string { return "(" + v + " != '')" })
+	return c.any(f, s, func(v string) string { return "(" + v + " != '')" })
 }

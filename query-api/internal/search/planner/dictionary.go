@@ -28,6 +28,14 @@ func dictionaryOf(f algebra.Field) string {
 	return "mergeTreeTextIndex(currentDatabase(), '" + table + "', '" + index + "')"
 }
 
+// dictionaryTerm returns the term of a field for the column token of dictionaryOf.
+func (c *compiler) dictionaryTerm(f algebra.Field) string {
+	if f.Subfield == algebra.Folded {
+		return c.fold("token")
+	}
+	return "token"
+}
+
 func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dictionary {
 	if f.Keyword {
 		condition = and(condition, isKeyword("v"))
@@ -39,7 +47,8 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	var d Dictionary
 	if HasDictionary(f) {
 		d.Index = Statement{
-			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " +
+			SQL: "SELECT DISTINCT v FROM (SELECT " + c.dictionaryTerm(f) + " AS v FROM " + dictionaryOf(f) +
+				") WHERE v != '' AND " +
 				condition + cut,
 			Parameters: c.params, Tables: c.tables,
 		}
@@ -48,7 +57,7 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	values := "[" + f.Column + "]"
 	switch {
 	case f.IsText():
-		values = s.tokens(f)
+		values = c.tokens(f, s)
 	case s.many(f):
 		values = f.Column
 	}
@@ -109,9 +118,10 @@ func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
 			numbers = append(numbers, "toUInt16("+strconv.Itoa(i)+")")
 			conditions = append(conditions, c.fits(patterns[i], "v"))
 		}
-		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
-			strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT token AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
-			") WHERE v != ''")
+		f := patterns[byField[name][0]].Field
+		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+
+			strings.Join(numbers, ", ")+"], ["+strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT "+
+			c.dictionaryTerm(f)+" AS v FROM "+dictionaryOf(f)+") WHERE v != ''")
 	}
 	return Statement{
 		SQL: "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " +

@@ -193,9 +193,9 @@ func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread stri
 		f := n.Field
 		switch {
 		case f.IsText() && (s.nested() || !f.Counted):
-			frequency = "countEqual(" + s.tokens(f) + ", " + c.str(n.Text) + ")"
+			frequency = "countEqual(" + c.tokens(f, s) + ", " + c.str(n.Text) + ")"
 			if s.many(f) {
-				spread = "arrayCount(e -> has(e, " + c.str(n.Text) + "), " + f.Tokens() + ") - 1"
+				spread = "arrayCount(e -> has(e, " + c.str(n.Text) + "), " + c.tokenLists(f) + ") - 1"
 			}
 		case f.IsText():
 			frequency = "1 + countEqual(" + f.Repeats() + ", " + c.str(n.Text) + ")"
@@ -268,9 +268,9 @@ func SharedStatement(hashes []uint64, part string) Statement {
 // offset, and a list of tokens for each element, or one list if the field is not nested.
 func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 	c := newCompiler()
-	tokens := n.Field.Tokens()
+	tokens := c.tokenLists(n.Field)
 	if n.Field.Nested == "" {
-		tokens = "[" + tokens + "]"
+		tokens = "[" + c.tokens(n.Field, &scope{}) + "]"
 	}
 	return Statement{
 		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " +
@@ -315,7 +315,7 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 	selects := make([]string, len(texts))
 	for i, t := range texts {
 		head := "SELECT toUInt16(" + strconv.Itoa(i) + ") AS text, toString(_part) AS part, "
-		sizes := t.Field.Tokens() + ".size1"
+		sizes := sizes(t.Field)
 		if t.Path != "" {
 			selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members +
 				" FROM (SELECT _part, _part_offset, arrayJoin(arrayFilter(x -> x.2 > 0, arrayMap((i, n) -> (i, n), " +
@@ -323,9 +323,9 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 				") GROUP BY part, element, words"
 			continue
 		}
-		words := "arraySum(" + sizes + ")"
-		if t.Field.Nested == "" {
-			words = t.Field.Tokens() + ".size0"
+		words := sizes
+		if t.Field.Nested != "" {
+			words = "arraySum(" + sizes + ")"
 		}
 		selects[i] = head + "toUInt32(0) AS element, toUInt32(" + words + ") AS words, " + members + " FROM " + table +
 			" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"

@@ -26,7 +26,7 @@ func (c *compiler) candidates(n algebra.Phrase, s *scope) string {
 	conditions := []string{c.words(n, s)}
 	for _, position := range n.Terms {
 		if len(position) > 1 {
-			conditions = append(conditions, "hasAny("+s.tokens(n.Field)+", "+c.strs(position)+")")
+			conditions = append(conditions, "hasAny("+c.tokens(n.Field, s)+", "+c.strs(position)+")")
 		}
 	}
 	return and(conditions...)
@@ -50,9 +50,9 @@ func (c *compiler) words(n algebra.Phrase, s *scope) string {
 func (c *compiler) frequency(n algebra.Phrase, s *scope) string {
 	if s.many(n.Field) {
 		// Positions of different elements are far apart.
-		return "arraySum(e -> " + c.occurrences(n, "e") + ", " + n.Field.Tokens() + ")"
+		return "arraySum(e -> " + c.occurrences(n, "e") + ", " + c.tokenLists(n.Field) + ")"
 	}
-	return c.occurrences(n, s.column(n.Field.Tokens()))
+	return c.occurrences(n, c.tokens(n.Field, s))
 }
 
 // occurrences counts the positions in a list of tokens at which the terms follow each other.

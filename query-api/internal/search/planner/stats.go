@@ -205,10 +205,10 @@ func (w *wanted) fieldQuery(names []string) string {
 func fieldCounts(f algebra.Field) (documents, terms string) {
 	switch {
 	case f.IsText() && f.Nested == "":
-		size := f.Tokens() + ".size0"
+		size := sizes(f)
 		return "countIf(" + size + " > 0)", "sum(" + size + ")"
 	case f.IsText():
-		sizes := f.Tokens() + ".size1"
+		sizes := sizes(f)
 		elements := "arrayCount(n -> n > 0, " + sizes + ")"
 		if f.Flat {
 			return "countIf(" + elements + " > 0)", "sum(arraySum(" + sizes + "))"
@@ -261,7 +261,7 @@ func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known
 	var out []FieldCount
 	var short []string
 	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(w.fields)), known) {
-		if f := w.fields[name]; f.Nested != "" && f.Keyword {
+		if f := w.fields[name]; f.Nested != "" && f.Keyword || f.Subfield == algebra.Code {
 			out = append(out, FieldCount{Statement{SQL: w.fieldQuery([]string{name})}, []string{name}})
 		} else {
 			short = append(short, name)

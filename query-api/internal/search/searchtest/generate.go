@@ -102,6 +102,9 @@ func (g *Generator) Next() Query {
 		if q == nil {
 			continue
 		}
+		if g.r.IntN(3) == 0 {
+			q = g.withSubfields(q)
+		}
 		body := object("query", q)
 		if g.allowed("sort", "") && g.r.IntN(8) == 0 {
 			g.use("sort")
