@@ -2583,7 +2583,6 @@ export interface components {
          *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
          *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
          *     as long as its cursor is valid.
-         * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
          */
         IdempotencyKey: string;
         /**
@@ -2594,10 +2593,7 @@ export interface components {
          *     ]
          */
         FieldsQuery: string[];
-        /**
-         * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-         * @example 10
-         */
+        /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
         MaxCreditsQuery: number;
         /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
         DryRunQuery: boolean;
@@ -2708,7 +2704,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2759,7 +2754,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2814,7 +2808,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2864,7 +2857,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2915,7 +2907,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2970,7 +2961,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3024,7 +3014,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3220,10 +3209,7 @@ export interface operations {
                  *     ]
                  */
                 fields?: components["parameters"]["FieldsQuery"];
-                /**
-                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-                 * @example 10
-                 */
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -3269,7 +3255,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3341,10 +3326,7 @@ export interface operations {
                  *     ]
                  */
                 fields?: components["parameters"]["FieldsQuery"];
-                /**
-                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-                 * @example 10
-                 */
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -3390,7 +3372,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3453,10 +3434,7 @@ export interface operations {
                  * @example https://hooks.example.org/muster
                  */
                 webhook_url?: string;
-                /**
-                 * @description Maximum cost of the call; if it may cost more, it is an error and reads nothing.
-                 * @example 10
-                 */
+                /** @description Maximum cost of the call; if it may cost more, it is an error and reads nothing. */
                 max_credits?: components["parameters"]["MaxCreditsQuery"];
                 /** @description Validates the call and returns its maximum cost; nothing is read or charged. */
                 dry_run?: components["parameters"]["DryRunQuery"];
@@ -3467,7 +3445,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3927,7 +3904,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3995,7 +3971,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4167,7 +4142,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4224,7 +4198,6 @@ export interface operations {
                  *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
                  *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
                  *     as long as its cursor is valid.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4334,10 +4307,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description Passed to the endpoint of the tool.
-                 * @example 2f1c9a6e-6d0c-4a53-9b0e-0c0d7f1a7c55
-                 */
+                /** @description Passed to the endpoint of the tool. */
                 "Idempotency-Key"?: string;
                 /**
                  * @description The version of the protocol; absent in `initialize`.
