@@ -76,7 +76,7 @@ func TestClients_ExamplesRun(t *testing.T) {
 func TestClients_GoCallsEveryOperation(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "300")
 	called := map[string]bool{}
-	key := keyWithAllScopes(t, p)
+	key := keyWithScopes(t, p)
 	api, err := client.New(p.BaseURL, key, client.Options{HTTPClient: &http.Client{Transport: roundTripper(
 		func(r *http.Request) (*http.Response, error) {
 			path := regexp.MustCompile(`^/v1/(context|usage)/.*`).ReplaceAllString(r.URL.Path, "/v1/$1/{request_id}")
@@ -250,23 +250,6 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.Equal(t, operations, called)
 }
 
-// keyWithAllScopes creates a key that may change settings, too.
-func keyWithAllScopes(t *testing.T, p *platform) string {
-	t.Helper()
-	var organizations []account
-	p.musterJSON(t, &organizations, "account", "list", "--json")
-	var created account
-	p.musterJSON(t, &created, "account", "key", "create", organizations[0].OrganizationID, "--json", "--scopes",
-		strings.Join(event.Scopes(), ","))
-	api, err := client.New(p.BaseURL, created.Key, client.Options{})
-	require.NoError(t, err)
-	polltest.Until(t, time.Minute, func() bool { // the service reads it
-		_, err = api.GetUsage(t.Context())
-		return err == nil
-	}, "the key is not known: %v", func() any { return err })
-	return created.Key
-}
-
 // callSettings calls the operations on settings. The key is rotated.
 func callSettings(t *testing.T, api *client.Client, key string) {
 	t.Helper()
@@ -315,7 +298,7 @@ func TestClients_PythonCallsEveryOperation(t *testing.T) {
 	python, pythonPath := pythonClient(t)
 	run := exec.CommandContext(t.Context(), python, "-m", "pytest", "-p", "no:cacheprovider", "tests/live.py")
 	run.Dir = filepath.Join("..", "..", "query-api", "client-py")
-	run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+keyWithAllScopes(t, p), pythonPath)
+	run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+keyWithScopes(t, p), pythonPath)
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `\b14 passed\b`, string(out))
