@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -92,7 +93,7 @@ func TestMCP_GoClientCallsEndpoints(t *testing.T) {
 		require.Less(t, len(tool.Description), 3000, tool.Name)
 	}
 	require.Equal(t, []string{"create_context", "discover_person", "enrich_company", "enrich_person", "explain_search",
-		"get_context", "get_usage", "identify_person", "search_people"}, names)
+		"get_context", "get_usage", "get_usage_event", "identify_person", "search_people"}, names)
 
 	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{
 		Name: "enrich_person", Arguments: map[string]any{"codehost": "octavia"},
@@ -106,6 +107,18 @@ func TestMCP_GoClientCallsEndpoints(t *testing.T) {
 	plain := f.enrich(`{"codehost":"octavia"}`)
 	require.Equal(t, plain, result["data"])
 	require.EqualValues(t, 2, f.credits())
+
+	projectUsage(f)
+	polltest.Until(t, waitTimeout, func() bool {
+		got, err = session.CallTool(t.Context(), &mcp.CallToolParams{
+			Name: "get_usage_event", Arguments: map[string]any{"request_id": result["request_id"]},
+		})
+		require.NoError(t, err)
+		return !got.IsError
+	}, "the call is in the ledger")
+	cost, ok := got.StructuredContent.(map[string]any)["data"].(map[string]any)
+	require.True(t, ok)
+	require.EqualValues(t, 1, cost["credits"])
 
 	guide, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "muster://guides/search"})
 	require.NoError(t, err)

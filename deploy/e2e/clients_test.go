@@ -23,6 +23,7 @@ import (
 
 	"muster/platform/polltest"
 	"muster/query-api/client"
+	"muster/schemas/event"
 )
 
 // The examples of the Go, Python and TypeScript clients run to completion: an enrichment that is rejected once and
@@ -75,10 +76,14 @@ func TestClients_ExamplesRun(t *testing.T) {
 func TestClients_GoCallsEveryOperation(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "300")
 	called := map[string]bool{}
-	api, err := client.New(p.BaseURL, p.APIKey, client.Options{HTTPClient: &http.Client{Transport: roundTripper(
+	key := keyWithScopes(t, p)
+	api, err := client.New(p.BaseURL, key, client.Options{HTTPClient: &http.Client{Transport: roundTripper(
 		func(r *http.Request) (*http.Response, error) {
 			path := regexp.MustCompile(`^/v1/(context|usage)/.*`).ReplaceAllString(r.URL.Path, "/v1/$1/{request_id}")
 			path = regexp.MustCompile(`^/v1/bulk/[^/]+`).ReplaceAllString(path, "/v1/bulk/{job_id}")
+			path = regexp.MustCompile(`^/v1/webhook/deliveries/[^/]+`).ReplaceAllString(path,
+				"/v1/webhook/deliveries/{delivery_id}")
+			path = regexp.MustCompile(`^/v1/keys/[^/]+`).ReplaceAllString(path, "/v1/keys/{key_id}")
 			called[strings.ToLower(r.Method)+" "+path] = true
 			return http.DefaultTransport.RoundTrip(r)
 		})}})
@@ -239,6 +244,7 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.Equal(t, items.CreditsCharged, cost.Value.Credits)
 	require.Equal(t, client.UsageEventOutcomeCharged, cost.Value.Outcome)
 	require.Equal(t, int64(1), cost.Value.Requests)
+	callSettings(t, api, key)
 	description, err := api.GetOpenAPI(ctx)
 	require.NoError(t, err)
 	var described struct {
@@ -256,6 +262,47 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.Equal(t, operations, called)
 }
 
+// callSettings calls the operations on settings. The key is rotated.
+func callSettings(t *testing.T, api *client.Client, key string) {
+	t.Helper()
+	ctx := t.Context()
+	const address = "https://hooks.example.org/muster"
+	set, err := api.SetWebhook(ctx, address)
+	require.NoError(t, err)
+	require.Equal(t, address, set.Value.URL)
+	rotated, err := api.RotateWebhookSecret(ctx, client.RotateWebhookSecretRequest{OverlapSec: new(int64(0))})
+	require.NoError(t, err)
+	require.Contains(t, rotated.Value.Secrets[0].Secret, "whsec_")
+	queued, err := api.TestWebhook(ctx)
+	require.NoError(t, err)
+	var delivery *client.Response[client.WebhookDelivery]
+	polltest.Until(t, time.Minute, func() bool { // the sender attempts it, and the projector writes it
+		delivery, err = api.GetWebhookDelivery(ctx, queued.Value.DeliveryID)
+		return err == nil
+	}, "the delivery is not known: %v", func() any { return err })
+	require.NotEmpty(t, delivery.Value.Log)
+	var listed []string
+	for d, err := range api.WebhookDeliveries(ctx, client.ListWebhookDeliveriesParams{Limit: 1}) {
+		require.NoError(t, err)
+		listed = append(listed, d.DeliveryID)
+	}
+	require.Contains(t, listed, queued.Value.DeliveryID)
+	resent, err := api.ResendWebhookDelivery(ctx, queued.Value.DeliveryID)
+	require.NoError(t, err)
+	require.Equal(t, queued.Value, resent.Value)
+	settings, err := api.GetWebhook(ctx)
+	require.NoError(t, err)
+	require.Equal(t, address, settings.Value.URL)
+	removed, err := api.DeleteWebhook(ctx)
+	require.NoError(t, err)
+	require.Empty(t, removed.Value.URL)
+	parsed, err := event.ParseAPIKey(key)
+	require.NoError(t, err)
+	successor, err := api.RotateKey(ctx, parsed.ID(), client.RotateKeyRequest{OverlapSec: new(int64(3600))})
+	require.NoError(t, err)
+	require.Equal(t, parsed.ID(), successor.Value.ReplacedKeyID)
+}
+
 // tests/live.py calls every operation with the synchronous and the asynchronous Python client; test_client.py checks
 // that the clients have a method for each.
 func TestClients_PythonCallsEveryOperation(t *testing.T) {
@@ -263,10 +310,10 @@ func TestClients_PythonCallsEveryOperation(t *testing.T) {
 	python, pythonPath := pythonClient(t)
 	run := exec.CommandContext(t.Context(), python, "-m", "pytest", "-p", "no:cacheprovider", "tests/live.py")
 	run.Dir = filepath.Join("..", "..", "query-api", "client-py")
-	run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+p.APIKey, pythonPath)
+	run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+keyWithScopes(t, p), pythonPath)
 	out, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Regexp(t, `\b12 passed\b`, string(out))
+	require.Regexp(t, `\b14 passed\b`, string(out))
 }
 
 // roundTripper is a function as an [http.RoundTripper].

@@ -83,8 +83,6 @@ type Eraser struct {
 	answersToRebuild map[int64]bool             // accounts whose answers must be rebuilt
 	rebuiltAnswers   map[int64]bool             // accounts with rebuilt answers whose older rows may remain
 	answersScanned   bool                       // answers were compared with their rows since the start
-	logRead          bool                       // the log was read to its end
-	notifyLater      bool                       // receivers were found before that: the log may have their request
 }
 
 // pendingRewrite is a rewrite whose replaced parts are not removed yet.
@@ -168,7 +166,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 	tablesTicker := time.NewTicker(liveTablesPollInterval)
 	defer tablesTicker.Stop()
 	pause := e.cfg.Gather
-	isSwept := false
+	logRead, isSwept := false, false
 	for {
 		changes, changed := e.deps.Suppressed.Changes()
 		if changes != sweptChanges && !isDue {
@@ -180,13 +178,13 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 			return nil
 		case <-changed:
 		case r := <-requests:
-			if e.applyEvent(r) && e.logRead && !isDue {
+			if e.applyEvent(r) && logRead && !isDue {
 				isDue = true
 				timer.Reset(pause)
 			}
 		case <-logReady:
-			logReady, e.logRead = nil, true
-			if len(e.pending) > 0 || e.notifyLater {
+			logReady, logRead = nil, true
+			if len(e.pending) > 0 {
 				// The first sweep did not include them, and its pause may be long.
 				isDue = true
 				timer.Reset(e.cfg.Gather)
@@ -199,7 +197,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 		case <-timer.C:
 			isDue = false
 			e.sweepDuration = 0
-			err := e.work(ctx, changes != sweptChanges || !isSwept || e.notifyLater)
+			err := e.work(ctx, logRead, changes != sweptChanges || !isSwept)
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -263,9 +261,9 @@ func (e *Eraser) releaseWaiting(p *pendingErasure) {
 	})
 }
 
-// work sweeps if something changed or a request is pending, and rewrites when it is due. Status events are published only
-// once the log was read to its end.
-func (e *Eraser) work(ctx context.Context, changed bool) (err error) {
+// work sweeps if something changed or a request is pending, and rewrites when it is due. logRead reports whether the
+// log was read to its end; status events are published only then.
+func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 	// Read each time: tables may be created or replaced while the eraser runs.
 	if e.layout, err = readmodel.FindLayout(ctx, e.deps.Conn); err != nil {
 		return err
@@ -290,7 +288,6 @@ func (e *Eraser) work(ctx context.Context, changed bool) (err error) {
 		e.answersScanned = true
 	}
 	if changed {
-		e.notifyLater = false
 		found, err := e.sweepUntilStable(ctx)
 		e.sweepDuration = e.deps.Now().Sub(begin) // Rewrites do not count.
 		if err != nil {
@@ -304,7 +301,7 @@ func (e *Eraser) work(ctx context.Context, changed bool) (err error) {
 				p.swept = begin
 			}
 		}
-		if !e.logRead {
+		if !logRead {
 			return nil
 		}
 		counts := found.counts()
@@ -318,7 +315,7 @@ func (e *Eraser) work(ctx context.Context, changed bool) (err error) {
 	if e.rewriting != nil {
 		return e.finishRewrite(ctx)
 	}
-	if e.logRead && e.dirtySince.IsZero() {
+	if logRead && e.dirtySince.IsZero() {
 		// Requests from before a restart that are logged as suppressed: their rows are already deleted, so no
 		// sweep finds them, but they still have to be rewritten.
 		for _, p := range pending {
@@ -327,7 +324,7 @@ func (e *Eraser) work(ctx context.Context, changed bool) (err error) {
 			}
 		}
 	}
-	if e.dirtySince.IsZero() || !e.logRead || !urgent && e.deps.Now().Sub(e.dirtySince) < e.rewriteDelay() {
+	if e.dirtySince.IsZero() || !logRead || !urgent && e.deps.Now().Sub(e.dirtySince) < e.rewriteDelay() {
 		return nil
 	}
 	begin = e.deps.Now()
@@ -379,9 +376,10 @@ func logMessage(r event.Erasure) (m kafka.Message, err error) {
 	if err != nil {
 		return m, fmt.Errorf("encode erasure: %w", err)
 	}
+	about := cmp.Or(r.RequestID, r.RequestedAt)
 	return kafka.Message{
-		Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: r.RequestID + "/" + string(r.Action), Type: event.TypeErasureRequest, Source: "/muster/projector",
+		Topic: event.TopicErasureRequest, Key: []byte(about), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+			ID: about + "/" + string(r.Action), Type: event.TypeErasureRequest, Source: "/muster/projector",
 			Time: r.At, ContentType: "application/json",
 		}),
 	}, nil

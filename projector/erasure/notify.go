@@ -30,19 +30,10 @@ type Notifier struct {
 	Now        func() time.Time
 }
 
-// Notice is the result of the notifications about one erasure, which is identified by the version of its request.
-type Notice struct {
-	Version record.Version
-	// Notified are the organizations with a notification; Unreachable those that have no endpoint for events.
-	Notified, Unreachable []string
-}
-
-// Notify publishes the notifications about people that are erased, calls log with them, and deletes the rows that they
+// Notify publishes the notifications about people that are erased, logs their receivers, and deletes the rows that they
 // list. It returns the number of these rows. If it is interrupted, a repeated call publishes notifications with the same
 // webhook-id, unless more calls returned the people meanwhile. People who are not erased are ignored.
-func (n *Notifier) Notify(
-	ctx context.Context, people []event.Disclosure, log func(context.Context, []Notice) error,
-) (rows int64, err error) {
+func (n *Notifier) Notify(ctx context.Context, people []event.Disclosure) (rows int64, err error) {
 	versions := make(map[event.Disclosure]record.Version, len(people))
 	for _, d := range people {
 		if v, erased := n.Suppressed.Disclosed(d); erased {
@@ -54,7 +45,7 @@ func (n *Notifier) Notify(
 		return cmp.Or(cmp.Compare(versions[a], versions[b]), slices.Compare(a.Hash[:], b.Hash[:]))
 	})
 	for part := range slices.Chunk(erased, peoplePerNotice) {
-		found, err := n.notify(ctx, part, versions, log)
+		found, err := n.notify(ctx, part, versions)
 		if err != nil {
 			return rows, fmt.Errorf("notify receivers: %w", err)
 		}
@@ -69,8 +60,9 @@ type received struct {
 	version      record.Version
 }
 
-func (n *Notifier) notify(ctx context.Context, people []event.Disclosure, versions map[event.Disclosure]record.Version,
-	log func(context.Context, []Notice) error) (int64, error) {
+func (n *Notifier) notify(
+	ctx context.Context, people []event.Disclosure, versions map[event.Disclosure]record.Version,
+) (int64, error) {
 	requests := make(map[received]map[string]bool)
 	var rows []uint64
 	err := readmodel.ReadDisclosures(ctx, n.Conn, people, 0, func(d readmodel.DisclosedTo) error {
@@ -96,8 +88,8 @@ func (n *Notifier) notify(ctx context.Context, people []event.Disclosure, versio
 	if err := bus.WriteAll(ctx, n.Writer, messages); err != nil {
 		return 0, fmt.Errorf("publish deliveries: %w", err)
 	}
-	if err := log(ctx, notices); err != nil {
-		return 0, err
+	if err := bus.WriteAll(ctx, n.Writer, notices); err != nil {
+		return 0, fmt.Errorf("log receivers: %w", err)
 	}
 	layout, err := readmodel.FindLayout(ctx, n.Conn)
 	if err != nil {
@@ -111,10 +103,10 @@ func (n *Notifier) notify(ctx context.Context, people []event.Disclosure, versio
 	return int64(len(rows)), nil
 }
 
-// messages returns the deliveries to the receivers, and the notices about them by erasure.
+// messages returns the deliveries to the receivers, and the events about them for the log of requests, one by erasure.
 func (n *Notifier) messages(
 	ctx context.Context, requests map[received]map[string]bool,
-) (notices []Notice, messages []kafka.Message, err error) {
+) (notices, messages []kafka.Message, err error) {
 	endpoints, err := n.endpoints(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -122,11 +114,13 @@ func (n *Notifier) messages(
 	receivers := slices.SortedFunc(maps.Keys(requests), func(a, b received) int {
 		return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.organization, b.organization))
 	})
+	var logged []event.Erasure
 	for _, to := range receivers {
-		if len(notices) == 0 || notices[len(notices)-1].Version != to.version {
-			notices = append(notices, Notice{Version: to.version})
+		at := to.version.String()
+		if len(logged) == 0 || logged[len(logged)-1].RequestedAt != at {
+			logged = append(logged, event.Erasure{Action: event.ErasureNotified, At: n.Now().UTC(), RequestedAt: at})
 		}
-		notice := &notices[len(notices)-1]
+		notice := &logged[len(logged)-1]
 		if endpoints[to.organization] == "" {
 			notice.Unreachable = append(notice.Unreachable, to.organization)
 			continue
@@ -140,6 +134,13 @@ func (n *Notifier) messages(
 			}
 			messages = append(messages, m)
 		}
+	}
+	for _, notice := range logged {
+		m, err := logMessage(notice)
+		if err != nil {
+			return nil, nil, err
+		}
+		notices = append(notices, m)
 	}
 	return notices, messages, nil
 }
@@ -193,28 +194,4 @@ func (n *Notifier) endpoints(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("read endpoints: %w", err)
 	}
 	return out, nil
-}
-
-// logNotices adds notices to the log of requests, for those that are in progress.
-func (e *Eraser) logNotices(ctx context.Context, notices []Notice) error {
-	var messages []kafka.Message
-	for _, notice := range notices {
-		for id, p := range e.pending {
-			if v, err := record.ParseVersion(p.requestedAt); err != nil || v != notice.Version {
-				continue
-			}
-			m, err := logMessage(event.Erasure{
-				RequestID: id, Action: event.ErasureNotified, At: e.deps.Now().UTC(), Notified: notice.Notified,
-				Unreachable: notice.Unreachable,
-			})
-			if err != nil {
-				return err
-			}
-			messages = append(messages, m)
-		}
-	}
-	if err := bus.WriteAll(ctx, e.writer, messages); err != nil {
-		return fmt.Errorf("log notifications: %w", err)
-	}
-	return nil
 }

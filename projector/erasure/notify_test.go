@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -118,7 +119,6 @@ func TestEraser_NotifiesReceiversOfErasedPeople(t *testing.T) {
 	require.NoError(t, err)
 	h.Publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte("asked"), Value: value})
 	e := startEraser(t, h, d.set)
-	e.await(t, event.ErasureNotified)
 	e.await(t, event.ErasureSuppressed)
 
 	got := d.deliveries()
@@ -150,28 +150,35 @@ func TestNotifier_RepeatsInterruptedNotificationWithItsID(t *testing.T) {
 	d.returned("acme", "r-1", "codehost-person 42")
 	n := erasure.Notifier{Kafka: h.Kafka, Conn: h.Conn, Suppressed: d.set, Writer: h.Writer, Now: time.Now}
 	people := []event.Disclosure{d.disclosure("codehost-person 42"), d.disclosure("codehost-person 100")}
-	notify := func(err error) (int64, error) {
-		return n.Notify(t.Context(), people, func(context.Context, []erasure.Notice) error { return err })
-	}
-	killed := errors.New("killed")
+	// It is published and logged, but not deleted.
+	killed := &killedConn{Conn: h.Conn}
+	interrupted := n
+	interrupted.Conn = killed
 	for range 2 {
-		_, err := notify(killed)
-		require.ErrorIs(t, err, killed)
-		require.EqualValues(t, 1, d.rows(), "not deleted before the notification is published and logged")
+		_, err := interrupted.Notify(t.Context(), people)
+		require.ErrorIs(t, err, errKilled)
+		require.EqualValues(t, 1, d.rows())
 	}
 	require.Equal(t, [][]string{{"r-1"}}, values(d.deliveries()["acme"]), "one webhook-id")
 
 	d.returned("acme", "r-2", "codehost-person 42")
-	rows, err := notify(nil)
+	rows, err := n.Notify(t.Context(), people)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, rows)
 	require.ElementsMatch(t, [][]string{{"r-1"}, {"r-1", "r-2"}}, values(d.deliveries()["acme"]),
 		"another webhook-id, so that the second call is not lost")
 	require.Zero(t, d.rows())
-	rows, err = notify(killed)
-	require.NoError(t, err, "nothing to notify")
+	rows, err = n.Notify(t.Context(), people)
+	require.NoError(t, err)
 	require.Zero(t, rows)
 }
+
+// killedConn fails to execute statements, as if the process were killed before them.
+type killedConn struct{ driver.Conn }
+
+var errKilled = errors.New("killed")
+
+func (killedConn) Exec(context.Context, string, ...any) error { return errKilled }
 
 func TestNotifier_SplitsManyRequests(t *testing.T) {
 	h := projectortest.New(t)
@@ -185,8 +192,7 @@ func TestNotifier_SplitsManyRequests(t *testing.T) {
 	}
 	require.NoError(t, readmodel.InsertDisclosures(t.Context(), h.Conn, "many", &rows))
 	n := erasure.Notifier{Kafka: h.Kafka, Conn: h.Conn, Suppressed: d.set, Writer: h.Writer, Now: time.Now}
-	deleted, err := n.Notify(t.Context(), []event.Disclosure{d.disclosure("codehost-person 42")},
-		func(context.Context, []erasure.Notice) error { return nil })
+	deleted, err := n.Notify(t.Context(), []event.Disclosure{d.disclosure("codehost-person 42")})
 	require.NoError(t, err)
 	require.EqualValues(t, calls, deleted)
 	require.Zero(t, d.rows())

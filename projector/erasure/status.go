@@ -14,6 +14,7 @@ import (
 
 	"muster/platform/bus"
 	"muster/schemas/event"
+	"muster/schemas/record"
 )
 
 // State is the progress of an erasure request.
@@ -41,7 +42,8 @@ type Status struct {
 // the requests all of whose identifiers it names.
 func Requests(ctx context.Context, cfg bus.Config) ([]Status, error) {
 	byID := make(map[string]*Status)
-	withdrawn := make(map[string]time.Time) // by hash
+	withdrawn := make(map[string]time.Time)           // by hash
+	receivers := make(map[record.Version][2][]string) // notified and unreachable ones
 	var order []*Status
 	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
 		var e event.Erasure
@@ -66,8 +68,9 @@ func Requests(ctx context.Context, cfg bus.Config) ([]Status, error) {
 				s.State, s.SuppressedAt, s.Found = Suppressed, e.At, e.Removed
 			}
 		case event.ErasureNotified:
-			if s != nil {
-				s.Notified, s.Unreachable = union(s.Notified, e.Notified), union(s.Unreachable, e.Unreachable)
+			if v, err := record.ParseVersion(e.RequestedAt); err == nil {
+				r := receivers[v]
+				receivers[v] = [2][]string{union(r[0], e.Notified), union(r[1], e.Unreachable)}
 			}
 		case event.ErasureDeleted:
 			if s != nil && s.DeletedAt.IsZero() {
@@ -92,6 +95,9 @@ func Requests(ctx context.Context, cfg bus.Config) ([]Status, error) {
 		}
 		if allWithdrawn {
 			s.State, s.WithdrawnAt = Withdrawn, last
+		}
+		if v, err := record.ParseVersion(s.RequestedAt); err == nil {
+			s.Notified, s.Unreachable = receivers[v][0], receivers[v][1]
 		}
 		out[i] = *s
 	}

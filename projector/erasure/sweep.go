@@ -213,13 +213,10 @@ func (e *Eraser) remove(ctx context.Context, f *matches) error {
 	if err := e.removeLookups(ctx, append([]string{"lookups"}, replayed["lookups"]...)); err != nil {
 		return err
 	}
-	if e.notifyLater = !e.logRead && len(f.disclosed) > 0; e.notifyLater {
-		return nil
-	}
 	n := Notifier{
 		Kafka: e.cfg.Kafka, Conn: e.deps.Conn, Suppressed: e.deps.Suppressed, Writer: e.writer, Now: e.deps.Now,
 	}
-	rows, err := n.Notify(ctx, f.disclosed, e.logNotices)
+	rows, err := n.Notify(ctx, f.disclosed)
 	e.count(readmodel.DisclosuresTable, rows)
 	return err
 }

@@ -126,7 +126,7 @@ func insertUsage(cfg Config, deps Deps, writer *bus.Writer) func(context.Context
 		if err := readmodel.InsertDisclosures(ctx, conn, token, &rows.disclosures); err != nil {
 			return err
 		}
-		_, err := n.Notify(ctx, rows.people, func(context.Context, []erasure.Notice) error { return nil })
+		_, err := n.Notify(ctx, rows.people)
 		return err
 	}
 }

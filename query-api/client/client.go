@@ -262,7 +262,7 @@ func (c *Client) send(ctx context.Context, r *request) (Metadata, []byte, error)
 			}
 			wait = problem.RetryAfter
 		}
-		if attempt >= c.options.Retries || r.method != http.MethodGet && r.idempotencyKey == "" {
+		if attempt >= c.options.Retries || r.method == http.MethodPost && r.idempotencyKey == "" {
 			return metadata, nil, err
 		}
 		timer := time.NewTimer(wait)
@@ -285,7 +285,7 @@ func (c *Client) attempt(ctx context.Context, r *request) (Metadata, []byte, err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("User-Agent", c.options.UserAgent)
-	if r.method == http.MethodPost {
+	if r.body != nil {
 		req.Header.Set("Content-Type", cmp.Or(r.contentType, "application/json"))
 		if r.idempotencyKey != "" {
 			req.Header.Set("Idempotency-Key", r.idempotencyKey)

@@ -21,7 +21,8 @@ const (
 	ErasureWithdrawn ErasureAction = "withdrawn"
 	// ErasureSuppressed means that the people are suppressed: readers do not return them.
 	ErasureSuppressed ErasureAction = "suppressed"
-	// ErasureNotified means that organizations that had received records of the people are notified.
+	// ErasureNotified means that organizations that had received records of the people are notified. It has no request id:
+	// it is about all requests with its RequestedAt.
 	ErasureNotified ErasureAction = "notified"
 	// ErasureDeleted means that their stored data is physically deleted, and that this was verified.
 	ErasureDeleted ErasureAction = "deleted"
@@ -70,7 +71,9 @@ type ErasureIdentifier struct {
 // Validate returns an error if the event is invalid.
 func (e *Erasure) Validate() error {
 	switch {
-	case e.RequestID == "":
+	case e.Action == ErasureNotified && e.RequestedAt == "":
+		return errors.New("erasure event about receivers without requested_at")
+	case e.RequestID == "" && e.Action != ErasureNotified:
 		return errors.New("erasure event without request_id")
 	case e.Action == "":
 		return fmt.Errorf("erasure event %s without action", e.RequestID)

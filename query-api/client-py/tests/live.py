@@ -155,6 +155,27 @@ def test_records_are_read_by_identifier(api: Any) -> None:
     }
 
 
+def test_settings_are_changed(api: Any) -> None:
+    url = "https://hooks.example.org/muster"
+    settings = api("set_webhook", url).value
+    assert settings["url"] == url
+    rotated = api("rotate_webhook_secret", overlap_sec=0).value
+    assert rotated["secrets"][0]["secret"].startswith("whsec_")
+    key = os.urandom(8).hex()
+    delivery = api("test_webhook", idempotency_key=key).value["delivery_id"]
+    assert api("test_webhook", idempotency_key=key).value["delivery_id"] == delivery
+    deadline = time.monotonic() + 60
+    while delivery not in [d["delivery_id"] for d in api("list_webhook_deliveries", limit=100).value["deliveries"]]:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert api("get_webhook_delivery", delivery).value["log"]
+    assert api("resend_webhook_delivery", delivery).value["delivery_id"] == delivery
+    assert api("get_webhook").value["url"] == url
+    assert api("delete_webhook").value["url"] is None
+    with pytest.raises(ApiError, match="404: .*no valid key"):
+        api("rotate_key", "absent", overlap_sec=3600)
+
+
 def test_service_describes_usage_api_and_errors(api: Any) -> None:
     usage = api("get_usage").value
     assert usage["organization_id"]

@@ -144,7 +144,7 @@ class Call:
     @property
     def repeatable(self) -> bool:
         """Whether a repeated call is not charged again."""
-        return self.method == "GET" or self.idempotency_key != ""
+        return self.method != "POST" or self.idempotency_key != ""
 
 
 def get(path: str, params: Optional[Mapping[str, object]] = None) -> Call:
@@ -165,7 +165,12 @@ def texts_of(params: Mapping[str, object]) -> dict[str, str]:
 
 def get_by_id(path: str, identifier: str, suffix: str = "") -> Call:
     """Returns a GET request for what a path has of a call or a job."""
-    return get(path + quote(identifier, safe="") + suffix)
+    return get(by_id(path, identifier, suffix))
+
+
+def by_id(path: str, identifier: str, suffix: str = "") -> str:
+    """Returns the path of what a path has of an identifier."""
+    return path + quote(identifier, safe="") + suffix
 
 
 def encode(value: Mapping[str, object]) -> bytes:

@@ -35,12 +35,20 @@ from .models import (
     PersonEnrichResponse,
     PersonIdentifyRequest,
     PersonIdentifyResponse,
+    RotatedKey,
+    RotateKeyRequest,
+    RotateWebhookSecretRequest,
     SearchExplanation,
     SearchRequest,
     SearchResponse,
     Suggestions,
     Usage,
     UsageEvent,
+    Webhook,
+    WebhookDeliveries,
+    WebhookDelivery,
+    WebhookQueued,
+    WebhookStatus,
 )
 
 
@@ -334,6 +342,58 @@ class AsyncClient:
         It is known a few seconds after the call.
         """
         return await self._call(_http.get_by_id("/v1/usage/", request_id), False)
+
+    async def get_webhook(self) -> Response[Webhook]:
+        """Returns the webhook settings of the organization, without the text of secrets (GET /v1/webhook)."""
+        return await self._get("/v1/webhook", {}, False)
+
+    async def set_webhook(self, url: str) -> Response[Webhook]:
+        """
+        Sets the endpoint for events (PUT /v1/webhook).
+
+        The response has the text of the first webhook secret, if this call created it.
+        """
+        return await self._call(Call("PUT", "/v1/webhook", {}, _http.encode({"url": url})), False)
+
+    async def delete_webhook(self) -> Response[Webhook]:
+        """Removes the endpoint for events (DELETE /v1/webhook)."""
+        return await self._call(Call("DELETE", "/v1/webhook"), False)
+
+    async def rotate_webhook_secret(
+        self, *, idempotency_key: Optional[str] = None, **rotation: Unpack[RotateWebhookSecretRequest]
+    ) -> Response[Webhook]:
+        """Creates a webhook secret, whose text only this response has (POST /v1/webhook/secret/rotate)."""
+        return await self._post("/v1/webhook/secret/rotate", rotation, idempotency_key)
+
+    async def test_webhook(self, *, idempotency_key: Optional[str] = None) -> Response[WebhookQueued]:
+        """Sends a test event to the endpoint for events (POST /v1/webhook/test)."""
+        return await self._post("/v1/webhook/test", {}, idempotency_key)
+
+    async def list_webhook_deliveries(
+        self, *, status: Optional[WebhookStatus] = None, limit: int = 20, cursor: Optional[str] = None
+    ) -> Response[WebhookDeliveries]:
+        """Returns a page of the organization's deliveries, newest first (GET /v1/webhook/deliveries)."""
+        return await self._get("/v1/webhook/deliveries", {"status": status, "limit": limit, "cursor": cursor}, False)
+
+    async def get_webhook_delivery(self, delivery_id: str) -> Response[WebhookDelivery]:
+        """Returns a delivery with its attempts (GET /v1/webhook/deliveries/{delivery_id})."""
+        return await self._call(_http.get_by_id("/v1/webhook/deliveries/", delivery_id), False)
+
+    async def resend_webhook_delivery(
+        self, delivery_id: str, *, idempotency_key: Optional[str] = None
+    ) -> Response[WebhookQueued]:
+        """Sends a delivery of the last seven days again (POST /v1/webhook/deliveries/{delivery_id}/resend)."""
+        return await self._post(_http.by_id("/v1/webhook/deliveries/", delivery_id, "/resend"), {}, idempotency_key)
+
+    async def rotate_key(
+        self, key_id: str, *, idempotency_key: Optional[str] = None, **rotation: Unpack[RotateKeyRequest]
+    ) -> Response[RotatedKey]:
+        """
+        Creates a key that replaces one, by its public part (POST /v1/keys/{key_id}/rotate).
+
+        Only this response has the new key.
+        """
+        return await self._post(_http.by_id("/v1/keys/", key_id, "/rotate"), rotation, idempotency_key)
 
     async def get_openapi(self) -> Response[dict[str, Any]]:
         """Returns the OpenAPI description of the API (GET /v1/openapi.json)."""
