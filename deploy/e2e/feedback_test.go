@@ -11,7 +11,8 @@ import (
 	"muster/schemas/event"
 )
 
-// Feedback changes nothing until the operator accepts it; then it is a declared link, until other feedback withdraws it.
+// Feedback changes nothing until the operator accepts it; then it is a declared link, until other feedback withdraws
+// it.
 func TestFeedback_AcceptedBecomesLink(t *testing.T) {
 	p := start(t, newDataDir(t), "--no-sample")
 	people := ingestUnlinkedPeople(t, p, 3)

@@ -152,7 +152,9 @@ func TestProjector_StoresFeedbackWithItsDecisionButNotOfErasedPeople(t *testing.
 		value, err := json.Marshal(&f)
 		require.NoError(t, err)
 		h.Publish(kafka.Message{Topic: event.TopicFeedback, Key: []byte("one partition"), Value: value,
-			Headers: bus.SetEvent(nil, bus.Event{ID: id, Type: event.TypeFeedback, Source: "test", Subject: id, Time: at})})
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: id, Type: event.TypeFeedback, Source: "test", Subject: id, Time: at,
+			})})
 	}
 	publish("decided", "alive", event.FeedbackAccepted)
 	publish("decided", "alive", event.FeedbackPending) // repeated, late
@@ -171,7 +173,8 @@ func TestProjector_StoresFeedbackWithItsDecisionButNotOfErasedPeople(t *testing.
 	}, "the feedback is projected")
 	require.Equal(t, []string{"decided"}, read(t.Context(), event.FeedbackAccepted))
 	require.Equal(t, []string{"decided", "pending"}, read(t.Context(), ""))
-	one, err := readmodel.ReadFeedback(t.Context(), h.Conn, readmodel.FeedbackFilter{ID: "decided", Organization: "o", Limit: 1})
+	one, err := readmodel.ReadFeedback(t.Context(), h.Conn,
+		readmodel.FeedbackFilter{ID: "decided", Organization: "o", Limit: 1})
 	require.NoError(t, err)
 	require.Equal(t, at.Add(time.Hour), one[0].DecidedAt)
 }

@@ -25,10 +25,10 @@ func (c *command) feedbackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "feedback",
 		Short: "Decide about callers' feedback on matches",
-		Long: `Callers say with POST /v1/feedback whether a match is right. Nothing changes until the feedback is accepted:
-then it becomes account-link records with the source "feedback", which are declared links. "right" states a link of the
-two accounts; "wrong" withdraws what earlier feedback stated of them; "correction" does both. Feedback of erased people
-is deleted.`,
+		Long: `Callers say with POST /v1/feedback whether a match is right. Nothing changes until the feedback is
+accepted: then it becomes account-link records with the source "feedback", which are declared links. "right" states a
+link of the two accounts; "wrong" withdraws what earlier feedback stated of them; "correction" does both. Feedback of
+erased people is deleted.`,
 		Example: `  muster feedback list
   muster feedback accept 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10
   muster feedback reject 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10`,
@@ -115,8 +115,8 @@ Exit status: 0 it is rejected; 2 there is no such feedback, or it is accepted.`,
 	}
 	if status == event.FeedbackAccepted {
 		cmd.Short = "Accept feedback, and publish its links"
-		cmd.Long = `Publishes the account-link records of pending feedback, then marks it as accepted. An interrupted command can be
-repeated. Feedback without accounts has no links and can only be rejected.
+		cmd.Long = `Publishes the account-link records of pending feedback, then marks it as accepted. An interrupted
+command can be repeated. Feedback without accounts has no links and can only be rejected.
 
 Exit status: 0 it is accepted; 2 there is no such feedback, it is rejected, or its records were not published.`
 	}
