@@ -26,6 +26,7 @@ const (
 	WebhookGroup      = project.WebhookGroup
 	DiscoveryGroup    = project.DiscoveryGroup
 	ContextGroup      = project.ContextGroup
+	FeedbackGroup     = project.FeedbackGroup
 	SearchGroup       = searchsink.Group
 	AnswersGroup      = answers.Group
 	LargeAnswersGroup = answers.LargeGroup

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/engine/enginetest"
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/query-api/internal/bulk"
 	"muster/schemas/event"
@@ -376,12 +378,17 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 		"searchPeople":    `{"query":{"match_all":{}}}`,
 		"explainSearch":   `{"query":{"match":{"profile.headline":"compiler"}}}`,
 		"searchCompanies": `{"query":{"match_all":{}}}`, "explainCompanySearch": `{"query":{"match_all":{}}}`,
+		"submitFeedback":    `{"request_id":"x","verdict":"right"}`,
 		"submitBulk":        "{\"codehost\":\"juno\"}\n",
 		"postNetworkPerson": `{"network":"juno"}`, "postCodehostPerson": `{"codehost":"juno"}`,
 	}[op.OperationID], slices.Contains([]string{"createContext", "discoverPerson", "identifyPerson"}, op.OperationID)
 	got := f.do(op.method, call.path, other, key)
 	require.Equal(t, 422, got.status, got.body)
 
+	if op.OperationID == "submitFeedback" { // nothing holds it for long
+		conflictSoon(t, f, call, other)
+		return
+	}
 	// The first of two calls blocks in the store, or waits for a silent worker.
 	at := call.header(idempotent("at-once-" + op.OperationID))
 	answers := make(chan response, 2)
@@ -396,6 +403,25 @@ func idempotently(t *testing.T, f *fixture, op described, store *gate) {
 	}
 	second := <-answers
 	require.Equal(t, 409, second.status, "the second call ends immediately: %s", second.body)
+}
+
+// conflictSoon sends equal calls at once, with one key, until one is answered while another is running.
+func conflictSoon(t *testing.T, f *fixture, call request, body string) {
+	t.Helper()
+	polltest.Until(t, waitTimeout, func() bool {
+		var both sync.WaitGroup
+		var conflicts atomic.Int64
+		key := call.header(idempotent(fmt.Sprint("at-once-", time.Now().UnixNano())))
+		for range 8 {
+			both.Go(func() {
+				if f.do(http.MethodPost, call.path, body, key).status == http.StatusConflict {
+					conflicts.Add(1)
+				}
+			})
+		}
+		both.Wait()
+		return conflicts.Load() > 0
+	}, "no call is answered 409")
 }
 
 // otherwise covers the rest: single parameters and internal failures.
@@ -449,8 +475,8 @@ func TestAPI_StoreOutageGivesRetryAfter(t *testing.T) {
 	for _, op := range operations(t) {
 		switch op.OperationID {
 		// These do not need the store.
-		case "getOpenAPI", "getUsage", "createContext", "discoverPerson", "identifyPerson", "getWebhook", "setWebhook",
-			"deleteWebhook", "rotateKey", "rotateWebhookSecret", "testWebhook":
+		case "getOpenAPI", "getUsage", "createContext", "discoverPerson", "identifyPerson", "submitFeedback",
+			"getWebhook", "setWebhook", "deleteWebhook", "rotateKey", "rotateWebhookSecret", "testWebhook":
 			continue
 		}
 		got := f.do(op.method, op.requests[0].path, op.requests[0].body, op.requests[0].header(nil))
@@ -465,6 +491,7 @@ func TestDiscover_StopsAtRequestTimeout(t *testing.T) {
 	})
 	for path, body := range map[string]string{
 		"/v1/person/discover": `{"codehost":"octavia"}`, identifyPath: `{"name":"Octavia Lin"}`,
+		feedbackPath: `{"request_id":"x","verdict":"right"}`,
 	} {
 		got := f.post(path, body)
 		require.Equal(t, 503, got.status, got.body)

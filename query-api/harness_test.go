@@ -88,7 +88,8 @@ func untested() int {
 // Redis outage (TestReplicas_ShareCreditsRatesAndAnswers).
 func unreachable() []string {
 	return []string{
-		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "identifyPerson: 500", "getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
+		"callMCP: 500", "callMCP: 503", "discoverPerson: 500", "identifyPerson: 500", "submitFeedback: 500",
+		"getBulk: 500", "getBulkResults: 500", "submitBulk: 500", "getOpenAPI: 500",
 		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
 		"getWebhook: 500", "getWebhook: 503", "setWebhook: 500", "deleteWebhook: 500",
 		"rotateWebhookSecret: 500", "testWebhook: 500", "listWebhookDeliveries: 500", "getWebhookDelivery: 500",
@@ -161,7 +162,7 @@ func startOn(t testing.TB, conn driver.Conn, change func(*queryapi.Config, *quer
 	for _, topic := range event.Topics() {
 		switch topic.Name {
 		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask, event.TopicContext,
-			event.TopicContextTask, event.TopicWebhookTask, event.TopicBulkJobTask, event.TopicBulkChunkTask:
+			event.TopicContextTask, event.TopicFeedback, event.TopicWebhookTask, event.TopicBulkJobTask, event.TopicBulkChunkTask:
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))

@@ -193,6 +193,12 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	requirePaid(t, identified.Metadata, err)
 	require.Equal(t, username, identified.Value.Matches[0].CodehostUsername)
 
+	feedback, err := api.SubmitFeedback(ctx, client.FeedbackRequest{
+		RequestID: identified.RequestID, Verdict: client.FeedbackRequestVerdictRight,
+	})
+	require.NoError(t, err)
+	require.Equal(t, feedback.RequestID, feedback.Value.FeedbackID)
+
 	created, err := api.CreateContext(ctx, client.ContextRequest{
 		Person: map[string]any{"code": "https://codehost.example/" + username},
 		Schema: map[string]client.ContextField{"languages": {

@@ -215,6 +215,10 @@ func tableQueries(set *suppress.Set) []tableQuery {
 		tableQuery{readmodel.BulkTable, "'', '', subjects" + none, func(_, _, subjects string, _ []string) bool {
 			return set.Stored([]byte(subjects))
 		}},
+		tableQuery{readmodel.FeedbackTable, "'', '', content" + none, func(_, _, content string, _ []string) bool {
+			var f event.Feedback
+			return json.Unmarshal([]byte(content), &f) == nil && set.Feedback(&f)
+		}},
 		tableQuery{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
 		tableQuery{readmodel.DisclosuresTable, "toString(platform), identity, ''" + none,
 			func(platform, identity, _ string, _ []string) bool {
@@ -245,6 +249,7 @@ func countFiles(ctx context.Context, conn driver.Conn, layout readmodel.Layout) 
 		readmodel.AnswersTable: true, readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true,
 		readmodel.ContextTable: true, readmodel.BulkTable: true, readmodel.WebhookAttemptsTable: true,
 		readmodel.DisclosuresTable: true,
+		readmodel.FeedbackTable:    true,
 	}
 	for _, t := range readmodel.Tables() {
 		wanted[t] = true

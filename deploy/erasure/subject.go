@@ -197,6 +197,8 @@ func tablesOf(p *person, requests []string) []held {
 		held{readmodel.DiscoveredTable, "concat(found_platform, ':', found_key, ' ', input_platform, ':', input_key)",
 			"concat(found_platform, ':', found_key) IN {named:Array(String)} OR concat(input_platform, ':', " +
 				"input_key) IN {named:Array(String)}", named},
+		held{readmodel.FeedbackTable, "feedback_id", "arrayExists(s -> " + social + " IN {named:Array(String)}, " +
+			"arrayPushBack(JSONExtractArrayRaw(content, 'accounts'), JSONExtractRaw(content, 'correct')))", named},
 		held{"contexts", "request_id", "request_id IN {ids:Array(String)}", parameters{"ids": requests}},
 		held{"webhook_attempts", "delivery_id", "request_id IN {ids:Array(String)}", parameters{"ids": requests}},
 	)

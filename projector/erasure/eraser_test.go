@@ -234,6 +234,14 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 		{JobID: "j", Kind: readmodel.BulkKindAnswer, Number: 1, At: now, Sealed: []byte("his"),
 			Subjects: set.StoredHashes(suppress.Stored{Identities: []string{"network-person p4"}})},
 	}))
+	var feedback readmodel.FeedbackBatch
+	for id, username := range map[string]string{"hers": "ada", "his": "alive"} {
+		require.NoError(t, feedback.Add(&event.Feedback{
+			ID: id, OrganizationID: "o", At: now, Status: event.FeedbackPending, Verdict: event.FeedbackRight,
+			Accounts: []event.Account{{Platform: "codehost", Username: "bob"}, {Platform: "network", Username: username}},
+		}, readmodel.Position{Topic: event.TopicFeedback}))
+	}
+	require.NoError(t, readmodel.InsertFeedback(t.Context(), h.Conn, "f", &feedback))
 	var attempts readmodel.WebhookBatch
 	for id, answer := range map[string]string{"hers": "unknown person: ada@example.com", "his": "no such person"} {
 		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now,
@@ -257,6 +265,8 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 		"SELECT count() FROM contexts WHERE request_id = 'his'":                                 1,
 		"SELECT count() FROM bulk_rows":                                                         2,
 		"SELECT count() FROM bulk_rows WHERE sealed = 'hers'":                                   0,
+		"SELECT count() FROM feedback":                                                          1,
+		"SELECT count() FROM feedback WHERE feedback_id = 'his'":                                1,
 		"SELECT count() FROM webhook_attempts":                                                  2,
 		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
 		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,

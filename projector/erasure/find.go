@@ -286,7 +286,7 @@ func (f *scan) scanCommitsTable(ctx context.Context, table string) error {
 	return nil
 }
 
-// scanEvents finds results of discovery, results of context calls and responses of webhook receivers that
+// scanEvents finds results of discovery, results of context calls, feedback, and responses of webhook receivers that
 // contain an erased person.
 func (f *scan) scanEvents(ctx context.Context) error {
 	set := f.deps.Suppressed
@@ -303,6 +303,10 @@ func (f *scan) scanEvents(ctx context.Context) error {
 			var c event.Context
 			return json.Unmarshal([]byte(text), &c) == nil && set.Context(identity.Default(), &c)
 		}, f.found.contexts},
+		{"SELECT " + readmodel.FeedbackHash + ", content FROM " + readmodel.FeedbackTable, func(text string) bool {
+			var f event.Feedback
+			return json.Unmarshal([]byte(text), &f) == nil && set.Feedback(&f)
+		}, f.found.feedback},
 		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''",
 			func(text string) bool {
 				_, hit := set.FindInDocument(identity.Default(), []byte(text))

@@ -19,6 +19,7 @@ type matches struct {
 	bulk        map[uint64]bool                     // answers of bulk jobs by value of readmodel.BulkHash
 	attempts    map[uint64]bool                     // webhook attempts by value of attemptHash
 	disclosed   []event.Disclosure                  // people whose receivers are to be notified
+	feedback    map[uint64]bool                     // value of readmodel.FeedbackHash
 }
 
 func newMatches() *matches {
@@ -28,7 +29,7 @@ func newMatches() *matches {
 		},
 		links: make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
 		contexts: make(map[uint64]bool), bulk: make(map[uint64]bool),
-		commits: make(map[uint64]string), attempts: make(map[uint64]bool),
+		commits: make(map[uint64]string), attempts: make(map[uint64]bool), feedback: make(map[uint64]bool),
 	}
 }
 
@@ -42,7 +43,7 @@ func (f *matches) counts() map[string]int64 {
 	for name, n := range map[string]int{
 		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered),
 		"contexts": len(f.contexts), "bulk_answers": len(f.bulk), "commits": len(f.commits),
-		"webhook_attempts": len(f.attempts), "disclosed": len(f.disclosed),
+		"webhook_attempts": len(f.attempts), "disclosed": len(f.disclosed), "feedback": len(f.feedback),
 	} {
 		if n > 0 {
 			out[name] = int64(n)

@@ -235,6 +235,9 @@ func (e *Eraser) removeEvents(ctx context.Context, f *matches, commits []string)
 	if err := e.deleteHashes(ctx, readmodel.BulkTable, readmodel.BulkHash, hashes(f.bulk)); err != nil {
 		return err
 	}
+	if err := e.deleteHashes(ctx, readmodel.FeedbackTable, readmodel.FeedbackHash, hashes(f.feedback)); err != nil {
+		return err
+	}
 	for _, table := range commits {
 		if err := e.deleteHashes(ctx, table, commitHash, hashes(f.commits)); err != nil {
 			return err

@@ -25,6 +25,7 @@ const (
 	WebhookGroup   = "muster.projector.webhook"
 	DiscoveryGroup = "muster.projector.discovery"
 	ContextGroup   = "muster.projector.context"
+	FeedbackGroup  = "muster.projector.feedback"
 )
 
 // Projection is a consumer and the name of what it projects.
@@ -33,8 +34,8 @@ type Projection struct {
 	*bus.BatchConsumer
 }
 
-// NewEvents returns the projections of the events of usage, webhooks, discovery and context calls. Events of erased
-// people are not stored; of webhook attempts, only the response is left out. They publish rejected messages to
+// NewEvents returns the projections of the events of usage, webhooks, discovery, context and feedback calls. Events of
+// erased people are not stored; of webhook attempts, only the response is left out. They publish rejected messages to
 // rejects, and notifications with writer. They do not connect.
 func NewEvents(cfg Config, deps Deps, writer *bus.Writer, rejects *rejected.Publisher) ([]Projection, error) {
 	cfg, deps, err := WithDefaults(cfg, deps)
@@ -77,6 +78,13 @@ func NewEvents(cfg Config, deps Deps, writer *bus.Writer, rejects *rejected.Publ
 				}
 				return rows.Add(c, at)
 			}, readmodel.InsertContexts)},
+		{"feedback", FeedbackGroup, event.TopicFeedback, cfg.MaxAge, projectEvents(deps, rejects, "feedback",
+			func(rows *readmodel.FeedbackBatch, f *event.Feedback, at readmodel.Position) error {
+				if set.Feedback(f) {
+					return nil
+				}
+				return rows.Add(f, at)
+			}, readmodel.InsertFeedback)},
 	} {
 		c := Consumer(cfg, deps)
 		c.Group, c.Topics, c.Handle = e.group, []string{e.topic}, e.handle

@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,4 +135,46 @@ func TestWebhookAttempts_RepeatedReportsReplaceRows(t *testing.T) {
 		EndpointID: "ep_2", OrganizationID: "o2", Address: "https://h:443/a", Attempts: 1, Dead: 1, LastAt: c.At,
 		LastError: "gone",
 	}}, endpoints)
+}
+
+func TestProjector_StoresFeedbackWithItsDecisionButNotOfErasedPeople(t *testing.T) {
+	h := projectortest.New(t)
+	set := projectortest.Suppressed(t, "ghost")
+	h.Start(func(_ *projector.Config, d *project.Deps) { d.Suppressed = set })
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	publish := func(id, username string, status event.FeedbackStatus) {
+		f := event.Feedback{ID: id, OrganizationID: "o", KeyID: "k", At: at, Verdict: event.FeedbackRight, Status: status,
+			Accounts: []event.Account{{Platform: "network", Username: "x"}, {Platform: "codehost", Username: username}}}
+		if status != event.FeedbackPending {
+			f.DecidedAt = at.Add(time.Hour)
+		}
+		require.NoError(t, f.Validate())
+		value, err := json.Marshal(&f)
+		require.NoError(t, err)
+		h.Publish(kafka.Message{Topic: event.TopicFeedback, Key: []byte("one partition"), Value: value,
+			Headers: bus.SetEvent(nil, bus.Event{
+				ID: id, Type: event.TypeFeedback, Source: "test", Subject: id, Time: at,
+			})})
+	}
+	publish("decided", "alive", event.FeedbackAccepted)
+	publish("decided", "alive", event.FeedbackPending) // repeated, late
+	publish("erased", "Ghost", event.FeedbackPending)
+	publish("pending", "alive", event.FeedbackPending)
+	read := func(ctx context.Context, status event.FeedbackStatus) (ids []string) {
+		list, err := readmodel.ReadFeedback(ctx, h.Conn, readmodel.FeedbackFilter{Status: status, Limit: 10})
+		require.NoError(t, err)
+		for _, f := range list {
+			ids = append(ids, f.ID)
+		}
+		return ids
+	}
+	projectortest.Eventually(t, func(ctx context.Context) bool {
+		return slices.Equal([]string{"pending"}, read(ctx, event.FeedbackPending))
+	}, "the feedback is projected")
+	require.Equal(t, []string{"decided"}, read(t.Context(), event.FeedbackAccepted))
+	require.Equal(t, []string{"decided", "pending"}, read(t.Context(), ""))
+	one, err := readmodel.ReadFeedback(t.Context(), h.Conn,
+		readmodel.FeedbackFilter{ID: "decided", Organization: "o", Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, at.Add(time.Hour), one[0].DecidedAt)
 }

@@ -85,6 +85,13 @@ func (c *Client) IdentifyPerson(
 	return callPost[PersonIdentifyResponse](ctx, c, "/v1/person/identify", person, person.DryRun, options)
 }
 
+// SubmitFeedback says whether a match is right (POST /v1/feedback). It is free.
+func (c *Client) SubmitFeedback(
+	ctx context.Context, feedback FeedbackRequest, options ...CallOption,
+) (*Response[FeedbackResponse], error) {
+	return callPost[FeedbackResponse](ctx, c, "/v1/feedback", feedback, false, options)
+}
+
 // DiscoverPerson finds a person's profiles on other platforms (POST /v1/person/discover).
 func (c *Client) DiscoverPerson(
 	ctx context.Context, person PersonDiscoverRequest, options ...CallOption,

@@ -9,6 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Defines values for AccountRefPlatform.
+const (
+	AccountRefPlatformCodehost  AccountRefPlatform = "codehost"
+	AccountRefPlatformMicroblog AccountRefPlatform = "microblog"
+	AccountRefPlatformNetwork   AccountRefPlatform = "network"
+)
+
 // Defines values for BulkJobStatus.
 const (
 	BulkJobStatusDone    BulkJobStatus = "done"
@@ -90,6 +97,18 @@ const (
 const (
 	DiscoveredLinkPlatformCodehost DiscoveredLinkPlatform = "codehost"
 	DiscoveredLinkPlatformNetwork  DiscoveredLinkPlatform = "network"
+)
+
+// Defines values for FeedbackRequestVerdict.
+const (
+	FeedbackRequestVerdictCorrection FeedbackRequestVerdict = "correction"
+	FeedbackRequestVerdictRight      FeedbackRequestVerdict = "right"
+	FeedbackRequestVerdictWrong      FeedbackRequestVerdict = "wrong"
+)
+
+// Defines values for FeedbackResponseStatus.
+const (
+	FeedbackResponseStatusPending FeedbackResponseStatus = "pending"
 )
 
 // Defines values for MatchedAccountPlatform.
@@ -178,6 +197,17 @@ const (
 	WebsetNameCodehost WebsetName = "codehost"
 	WebsetNameNetwork  WebsetName = "network"
 )
+
+// AccountRef defines model for AccountRef.
+type AccountRef struct {
+	Platform AccountRefPlatform `json:"platform"`
+
+	// Username Username or profile URL.
+	Username string `json:"username"`
+}
+
+// AccountRefPlatform defines model for AccountRef.Platform.
+type AccountRefPlatform string
 
 // BulkAccepted defines model for BulkAccepted.
 type BulkAccepted struct {
@@ -1077,6 +1107,37 @@ type Experience struct {
 	Summary string      `json:"summary,omitempty"`
 	Title   string      `json:"title,omitempty"`
 }
+
+// FeedbackRequest The match, by its `accounts`, the `request_id` of the call, or both, and a verdict about it.
+type FeedbackRequest struct {
+	// Accounts The two accounts of the match, on different platforms.
+	Accounts []AccountRef `json:"accounts,omitempty"`
+	Correct  *AccountRef  `json:"correct,omitempty"`
+
+	// RequestID `X-Request-Id` of the response with the match.
+	RequestID string `json:"request_id,omitempty"`
+
+	// Verdict `right`: the accounts belong to one person; `wrong`: they do not; `correction`: `correct` belongs to the person
+	// instead of the account of its platform.
+	Verdict FeedbackRequestVerdict `json:"verdict"`
+}
+
+// FeedbackRequestVerdict `right`: the accounts belong to one person; `wrong`: they do not; `correction`: `correct` belongs to the person
+// instead of the account of its platform.
+type FeedbackRequestVerdict string
+
+// FeedbackResponse defines model for FeedbackResponse.
+type FeedbackResponse struct {
+	// AdditionalProperties Fields that the API description does not name.
+	AdditionalProperties map[string]jsontext.Value `json:",embed"`
+
+	// FeedbackID The `X-Request-Id` of this call.
+	FeedbackID string                 `json:"feedback_id"`
+	Status     FeedbackResponseStatus `json:"status"`
+}
+
+// FeedbackResponseStatus defines model for FeedbackResponse.Status.
+type FeedbackResponseStatus string
 
 // Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, query, fragment and
 // percent-encoding are ignored. Lengths are in bytes of UTF-8; a username has at most 400. `name[bot]` is a

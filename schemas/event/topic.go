@@ -20,6 +20,7 @@ const (
 	TopicDiscovery = "muster.event.discovery.v1"
 	TopicContext   = "muster.event.context.v1"
 	TopicWebhook   = "muster.event.webhook.v1"
+	TopicFeedback  = "muster.event.feedback.v1"
 
 	TopicDiscoveryTask = "muster.task.discovery.v1"
 	TopicContextTask   = "muster.task.context.v1"
@@ -128,6 +129,7 @@ func Topics() []Topic {
 		Topic{Name: TopicBulkChunkTask, Partitions: wide, Retention: transientRetention},
 		Topic{Name: TopicDiscovery, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicContext, Partitions: medium, Retention: transientRetention},
+		Topic{Name: TopicFeedback, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicWebhookTask, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicWebhook, Partitions: medium, Retention: transientRetention},
 		Topic{Name: TopicWebhookState, Partitions: medium, Compacted: true, Retention: forever},

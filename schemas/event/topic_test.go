@@ -35,6 +35,6 @@ func TestTopics_HaveCompleteSettings(t *testing.T) {
 	require.Empty(t, erasure.Topic, "erasures are not records")
 	require.Equal(t, "2592000000", byName[event.TopicRejected].Config()["retention.ms"])
 	require.Equal(t, "muster.dead.discovery-worker.score.v1", event.DeadLetterTopic("discovery-worker", "score").Name)
-	require.Len(t, byName, len(record.Definitions())+17+1)
+	require.Len(t, byName, len(record.Definitions())+18+1)
 	require.Equal(t, "io.muster.record.v1.codehost-repo", event.RecordType(record.KindCodehostRepo))
 }

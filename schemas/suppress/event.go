@@ -40,6 +40,11 @@ func (s *Set) RedactIdentification(d *event.Identification) {
 	d.Matches = kept
 }
 
+// Feedback reports whether feedback names an erased person.
+func (s *Set) Feedback(f *event.Feedback) bool {
+	return s.active() && f.Names(func(a event.Account) bool { return s.social(event.Social{Account: a}) })
+}
+
 // social looks up an account of a discovery, by username and by id.
 func (s *Set) social(a event.Social) bool {
 	_, byName := s.Account(a.Platform, identity.NormalizeUsername(a.Username))

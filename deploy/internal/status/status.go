@@ -56,6 +56,7 @@ func EventConsumers() []Consumer {
 		{Group: projector.WebhookGroup, Topics: []string{event.TopicWebhook}},
 		{Group: projector.DiscoveryGroup, Topics: []string{event.TopicDiscovery}},
 		{Group: projector.ContextGroup, Topics: []string{event.TopicContext}},
+		{Group: projector.FeedbackGroup, Topics: []string{event.TopicFeedback}},
 	}, AnswersConsumers()...)
 }
 

@@ -123,6 +123,8 @@ def test_profiles_are_discovered_and_created(api: Any) -> None:
     name = api("enrich_person", codehost=USERNAME).value["person"]["codehost"]["full_name"]
     identified = api("identify_person", name=name, email=USERNAME + "@users.noreply.codehost.example")
     assert identified.value["matches"][0]["codehost_username"] == USERNAME
+    feedback = api("submit_feedback", request_id=identified.metadata.request_id, verdict="right")
+    assert feedback.value["status"] == "pending"
     created = api(
         "create_context",
         person={"code": "https://codehost.example/" + USERNAME},

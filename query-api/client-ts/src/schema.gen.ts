@@ -215,6 +215,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say whether a match is right
+         * @description Stores a verdict about a match of discovery, identification or enrichment: two accounts that were returned as one
+         *     person's, or the call that returned them. The operator decides about it; accepted feedback becomes a declared link.
+         *     It is free.
+         */
+        post: operations["submitFeedback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/context": {
         parameters: {
             query?: never;
@@ -1287,6 +1309,39 @@ export interface components {
             company?: string;
             school?: string;
             location?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description The match, by its `accounts`, the `request_id` of the call, or both, and a verdict about it. */
+        FeedbackRequest: {
+            /** @description `X-Request-Id` of the response with the match. */
+            request_id?: string | null;
+            /** @description The two accounts of the match, on different platforms. */
+            accounts?: components["schemas"]["AccountRef"][] | null;
+            /**
+             * @description `right`: the accounts belong to one person; `wrong`: they do not; `correction`: `correct` belongs to the person
+             *     instead of the account of its platform.
+             * @enum {string}
+             */
+            verdict: "right" | "wrong" | "correction";
+            /** @description The right account, with `correction`. */
+            correct?: components["schemas"]["AccountRef"];
+        } | {
+            request_id: string;
+        } | {
+            accounts: unknown[];
+        };
+        AccountRef: {
+            /** @enum {string} */
+            platform: "codehost" | "network" | "microblog";
+            /** @description Username or profile URL. */
+            username: string;
+        };
+        FeedbackResponse: {
+            /** @description The `X-Request-Id` of this call. */
+            feedback_id: string;
+            /** @enum {string} */
+            status: "pending";
         } & {
             [key: string]: unknown;
         };
@@ -3186,6 +3241,61 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PersonIdentifyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    submitFeedback: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FeedbackRequest"];
+            };
+        };
+        responses: {
+            /** @description The feedback is stored. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "feedback_id": "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10",
+                     *       "status": "pending"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];

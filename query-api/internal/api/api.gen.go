@@ -18,6 +18,27 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AccountRefPlatform.
+const (
+	AccountRefPlatformCodehost  AccountRefPlatform = "codehost"
+	AccountRefPlatformMicroblog AccountRefPlatform = "microblog"
+	AccountRefPlatformNetwork   AccountRefPlatform = "network"
+)
+
+// Valid indicates whether the value is a known member of the AccountRefPlatform enum.
+func (e AccountRefPlatform) Valid() bool {
+	switch e {
+	case AccountRefPlatformCodehost:
+		return true
+	case AccountRefPlatformMicroblog:
+		return true
+	case AccountRefPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BulkJobStatus.
 const (
 	BulkJobStatusDone    BulkJobStatus = "done"
@@ -276,6 +297,42 @@ const (
 func (e DryRunDryRun) Valid() bool {
 	switch e {
 	case DryRunDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FeedbackRequestVerdict.
+const (
+	Correction FeedbackRequestVerdict = "correction"
+	Right      FeedbackRequestVerdict = "right"
+	Wrong      FeedbackRequestVerdict = "wrong"
+)
+
+// Valid indicates whether the value is a known member of the FeedbackRequestVerdict enum.
+func (e FeedbackRequestVerdict) Valid() bool {
+	switch e {
+	case Correction:
+		return true
+	case Right:
+		return true
+	case Wrong:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FeedbackResponseStatus.
+const (
+	FeedbackResponseStatusPending FeedbackResponseStatus = "pending"
+)
+
+// Valid indicates whether the value is a known member of the FeedbackResponseStatus enum.
+func (e FeedbackResponseStatus) Valid() bool {
+	switch e {
+	case FeedbackResponseStatusPending:
 		return true
 	default:
 		return false
@@ -626,19 +683,19 @@ func (e UsageEventOutcome) Valid() bool {
 
 // Defines values for WebhookStatus.
 const (
-	Dead      WebhookStatus = "dead"
-	Delivered WebhookStatus = "delivered"
-	Pending   WebhookStatus = "pending"
+	WebhookStatusDead      WebhookStatus = "dead"
+	WebhookStatusDelivered WebhookStatus = "delivered"
+	WebhookStatusPending   WebhookStatus = "pending"
 )
 
 // Valid indicates whether the value is a known member of the WebhookStatus enum.
 func (e WebhookStatus) Valid() bool {
 	switch e {
-	case Dead:
+	case WebhookStatusDead:
 		return true
-	case Delivered:
+	case WebhookStatusDelivered:
 		return true
-	case Pending:
+	case WebhookStatusPending:
 		return true
 	default:
 		return false
@@ -662,6 +719,17 @@ func (e WebsetName) Valid() bool {
 		return false
 	}
 }
+
+// AccountRef defines model for AccountRef.
+type AccountRef struct {
+	Platform AccountRefPlatform `json:"platform"`
+
+	// Username Username or profile URL.
+	Username string `json:"username"`
+}
+
+// AccountRefPlatform defines model for AccountRef.Platform.
+type AccountRefPlatform string
 
 // BulkAccepted defines model for BulkAccepted.
 type BulkAccepted struct {
@@ -1499,6 +1567,34 @@ type Experience struct {
 	Summary *string      `json:"summary,omitempty"`
 	Title   *string      `json:"title,omitempty"`
 }
+
+// FeedbackRequest The match, by its `accounts`, the `request_id` of the call, or both, and a verdict about it.
+type FeedbackRequest struct {
+	// Accounts The two accounts of the match, on different platforms.
+	Accounts *[]AccountRef `json:"accounts,omitempty"`
+	Correct  *AccountRef   `json:"correct,omitempty"`
+
+	// RequestId `X-Request-Id` of the response with the match.
+	RequestId *string `json:"request_id,omitempty"`
+
+	// Verdict `right`: the accounts belong to one person; `wrong`: they do not; `correction`: `correct` belongs to the person
+	// instead of the account of its platform.
+	Verdict FeedbackRequestVerdict `json:"verdict"`
+}
+
+// FeedbackRequestVerdict `right`: the accounts belong to one person; `wrong`: they do not; `correction`: `correct` belongs to the person
+// instead of the account of its platform.
+type FeedbackRequestVerdict string
+
+// FeedbackResponse defines model for FeedbackResponse.
+type FeedbackResponse struct {
+	// FeedbackId The `X-Request-Id` of this call.
+	FeedbackId string                 `json:"feedback_id"`
+	Status     FeedbackResponseStatus `json:"status"`
+}
+
+// FeedbackResponseStatus defines model for FeedbackResponse.Status.
+type FeedbackResponseStatus string
 
 // Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, query, fragment and
 // percent-encoding are ignored. Lengths are in bytes of UTF-8; a username has at most 400. `name[bot]` is a
@@ -2516,6 +2612,15 @@ type CreateContext200JSONResponseBody struct {
 	union json.RawMessage
 }
 
+// SubmitFeedbackParams defines parameters for SubmitFeedback.
+type SubmitFeedbackParams struct {
+	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+	// as long as its cursor is valid.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
@@ -2710,6 +2815,9 @@ type ExplainCompanySearchJSONRequestBody = SearchRequest
 
 // CreateContextJSONRequestBody defines body for CreateContext for application/json ContentType.
 type CreateContextJSONRequestBody = ContextRequest
+
+// SubmitFeedbackJSONRequestBody defines body for SubmitFeedback for application/json ContentType.
+type SubmitFeedbackJSONRequestBody = FeedbackRequest
 
 // RotateKeyJSONRequestBody defines body for RotateKey for application/json ContentType.
 type RotateKeyJSONRequestBody = RotateKeyRequest
@@ -3081,6 +3189,9 @@ type ServerInterface interface {
 	// GetContext Get the result of a context call
 	// (GET /v1/context/{request_id})
 	GetContext(w http.ResponseWriter, r *http.Request, requestId string)
+	// SubmitFeedback Say whether a match is right
+	// (POST /v1/feedback)
+	SubmitFeedback(w http.ResponseWriter, r *http.Request, params SubmitFeedbackParams)
 	// RotateKey Rotate an API key
 	// (POST /v1/keys/{key_id}/rotate)
 	RotateKey(w http.ResponseWriter, r *http.Request, keyId string, params RotateKeyParams)
@@ -3497,6 +3608,47 @@ func (siw *ServerInterfaceWrapper) GetContext(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetContext(w, r, requestId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SubmitFeedback operation middleware
+func (siw *ServerInterfaceWrapper) SubmitFeedback(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SubmitFeedbackParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SubmitFeedback(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4539,6 +4691,8 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	r.HandleFunc(options.BaseURL+"/v1/context", wrapper.CreateContext).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/context/{request_id}", wrapper.GetContext).Methods(http.MethodGet)
+
+	r.HandleFunc(options.BaseURL+"/v1/feedback", wrapper.SubmitFeedback).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/keys/{key_id}/rotate", wrapper.RotateKey).Methods(http.MethodPost)
 
@@ -6810,6 +6964,248 @@ func (response GetContext500JSONResponse) VisitGetContextResponse(w http.Respons
 type GetContext503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response GetContext503JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedbackRequestObject struct {
+	Params SubmitFeedbackParams
+	Body   *SubmitFeedbackJSONRequestBody
+}
+
+type SubmitFeedbackResponseObject interface {
+	VisitSubmitFeedbackResponse(w http.ResponseWriter) error
+}
+
+type SubmitFeedback200ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type SubmitFeedback200JSONResponse struct {
+	Body    FeedbackResponse
+	Headers SubmitFeedback200ResponseHeaders
+}
+
+func (response SubmitFeedback200JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback400JSONResponse struct{ BadRequestJSONResponse }
+
+func (response SubmitFeedback400JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SubmitFeedback401JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SubmitFeedback403JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SubmitFeedback409JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response SubmitFeedback413JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response SubmitFeedback415JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback422JSONResponse struct {
+	UnprocessableContentJSONResponse
+}
+
+func (response SubmitFeedback422JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback429JSONResponse struct{ TooManyRequestsJSONResponse }
+
+func (response SubmitFeedback429JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback500JSONResponse struct{ UnexpectedJSONResponse }
+
+func (response SubmitFeedback500JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitFeedback503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SubmitFeedback503JSONResponse) VisitSubmitFeedbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11412,6 +11808,9 @@ type StrictServerInterface interface {
 	// GetContext Get the result of a context call
 	// (GET /v1/context/{request_id})
 	GetContext(ctx context.Context, request GetContextRequestObject) (GetContextResponseObject, error)
+	// SubmitFeedback Say whether a match is right
+	// (POST /v1/feedback)
+	SubmitFeedback(ctx context.Context, request SubmitFeedbackRequestObject) (SubmitFeedbackResponseObject, error)
 	// RotateKey Rotate an API key
 	// (POST /v1/keys/{key_id}/rotate)
 	RotateKey(ctx context.Context, request RotateKeyRequestObject) (RotateKeyResponseObject, error)
@@ -11750,6 +12149,39 @@ func (sh *strictHandler) GetContext(w http.ResponseWriter, r *http.Request, requ
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetContextResponseObject); ok {
 		if err := validResponse.VisitGetContextResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SubmitFeedback operation middleware
+func (sh *strictHandler) SubmitFeedback(w http.ResponseWriter, r *http.Request, params SubmitFeedbackParams) {
+	var request SubmitFeedbackRequestObject
+
+	request.Params = params
+
+	var body SubmitFeedbackJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SubmitFeedback(ctx, request.(SubmitFeedbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SubmitFeedback")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SubmitFeedbackResponseObject); ok {
+		if err := validResponse.VisitSubmitFeedbackResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

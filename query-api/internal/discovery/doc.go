@@ -8,5 +8,7 @@
 //
 // Delivery: the brokers acknowledge a task before it is waited for. A result may arrive twice; the
 // first one counts. A client that leaves does not cancel the task: its result is stored for the
-// next call (readmodel, DiscoveryTable).
+// next call (readmodel, DiscoveryTable). Results of queries are for their callers only.
+//
+// Feedback on matches is published to its own topic, and acknowledged before the call ends.
 package discovery

@@ -261,6 +261,26 @@ func (f *Finder) publish(ctx context.Context, q *pendingTask, task event.Discove
 	return f.publisher.Publish(event.TopicDiscoveryTask, m) //nolint:contextcheck // the message carries it
 }
 
+// PublishFeedback publishes feedback on a match. It returns when the brokers have acknowledged it. The error may be
+// [ErrUnavailable].
+func (f *Finder) PublishFeedback(ctx context.Context, feedback *event.Feedback) error {
+	value, err := json.Marshal(feedback, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("encode feedback: %w", err)
+	}
+	m := message.NewMessage(feedback.ID, value)
+	m.SetContext(ctx)
+	bus.SetMessageEvent(m, bus.Event{
+		ID: feedback.ID, Type: event.TypeFeedback, Source: source, Subject: feedback.ID, Time: feedback.At,
+		ContentType: "application/json",
+	})
+	m.Metadata[bus.MetadataKey] = feedback.ID
+	if err := f.publisher.Publish(event.TopicFeedback, m); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
 // Close fails pending tasks and closes the publisher.
 func (f *Finder) Close() error {
 	f.mu.Lock()

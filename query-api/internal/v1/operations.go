@@ -120,6 +120,11 @@ func operations() []operation {
 			price: func(p event.Prices) int64 { return p.Discover },
 		},
 		{
+			id: "submitFeedback", method: http.MethodPost, path: "/v1/feedback", scope: event.ScopeDiscover,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+			body: func() any { return new(api.FeedbackRequest) },
+		},
+		{
 			id: "createContext", method: http.MethodPost, path: ContextPath, scope: event.ScopeContext,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, waiting: true,
 			body:  func() any { return new(api.ContextRequest) },

@@ -660,3 +660,19 @@ ORDER BY (company_hash, company_id)
 SETTINGS {{.ReadByKey 64}}
 COMMENT 'Headcount of companies by year, from the positions of people';
 {{.Distributed "company_headcounts" "company_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "feedback"}}{{.OnCluster}}
+(
+    `feedback_id` String COMMENT 'Identity: the X-Request-Id of the call that gave it',
+    `organization_id` String COMMENT 'Organization that gave it',
+    `at` DateTime64(6, 'UTC') COMMENT 'Time when it was given',
+    `status` LowCardinality(String) COMMENT 'pending, accepted or rejected',
+    `version` Int64 COMMENT 'Time of the decision in microseconds since 1970-01-01T00:00:00Z, 0 before; what ReplacingMergeTree compares',
+    `content` String COMMENT 'The event as JSON' CODEC(ZSTD(1)),
+    {{template "source" "event"}}
+)
+ENGINE = {{.ReplacingMergeTree "feedback" "version"}}
+ORDER BY (feedback_id)
+TTL toDateTime(at) + toIntervalDay(366)
+SETTINGS {{.ReadByKey 64}}
+COMMENT 'Feedback of callers about matches, with the decision of the operator';
+{{.Distributed "feedback" "feedback_id"}}

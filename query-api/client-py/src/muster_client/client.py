@@ -26,6 +26,8 @@ from .models import (
     CompanySearchResponse,
     ContextRequest,
     EnrichedNetwork,
+    FeedbackRequest,
+    FeedbackResponse,
     NetworkAddon,
     NetworkMustHave,
     NetworkPerson,
@@ -191,6 +193,12 @@ class Client:
     ) -> Response[PersonIdentifyResponse]:
         """Finds the people that a description may be of, most likely first (POST /v1/person/identify)."""
         return self._post("/v1/person/identify", person, idempotency_key)
+
+    def submit_feedback(
+        self, *, idempotency_key: Optional[str] = None, **feedback: Unpack[FeedbackRequest]
+    ) -> Response[FeedbackResponse]:
+        """Says whether a match is right (POST /v1/feedback). It is free."""
+        return self._call(_http.post("/v1/feedback", feedback, idempotency_key), False)
 
     def create_context(
         self, *, idempotency_key: Optional[str] = None, **task: Unpack[ContextRequest]

@@ -346,6 +346,18 @@ class PersonSummary(TypedDict):
     location: NotRequired[str]
 
 
+class AccountRef(TypedDict):
+    platform: Literal["codehost", "network", "microblog"]
+    username: str
+    """Username or profile URL."""
+
+
+class FeedbackResponse(TypedDict):
+    feedback_id: str
+    """The `X-Request-Id` of this call."""
+    status: Literal["pending"]
+
+
 class Evidence(TypedDict):
     """A piece of evidence for or against a match."""
 
@@ -806,6 +818,23 @@ class PersonMatch(TypedDict):
     """The account that was compared with the description, then the person's accounts on other platforms."""
     profile: PersonSummary
     evidence: NotRequired[list[Evidence]]
+
+
+class FeedbackRequest(TypedDict):
+    """The match, by its `accounts`, the `request_id` of the call, or both, and a verdict about it."""
+
+    request_id: NotRequired[Optional[str]]
+    """`X-Request-Id` of the response with the match."""
+    accounts: NotRequired[Optional[list[AccountRef]]]
+    """The two accounts of the match, on different platforms."""
+    verdict: Literal["right", "wrong", "correction"]
+    """
+    `right`: the accounts belong to one person; `wrong`: they do not; `correction`: `correct` belongs to the person
+    instead of the account of its platform.
+
+    """
+    correct: NotRequired[AccountRef]
+    """The right account, with `correction`."""
 
 
 class CompanyEnrichRequest(TypedDict):
