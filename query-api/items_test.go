@@ -142,6 +142,62 @@ func TestEnrichItems_ReadInAsManyRoundsAsOneCall(t *testing.T) {
 	}
 }
 
+// The hints of a username say which records the usernames that it names lead to: an account, the person that it names,
+// and the way back need one read of lookups, and one of each of the other tables.
+func TestEnrich_LinkedRecordsTakeOneLookup(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindCodehostPerson,
+		codehostPerson(12, "octavia", "2026-01-01", `"network_username":"net","full_name":"Octavia Lin"`),
+		codehostPerson(13, "linked", "2026-01-01"), codehostPerson(14, "dangling", "2026-01-01", `"network_username":"none"`))
+	f.insert(record.KindAccountLink, `{"a":{"platform":"network","username":"second"},"b":{"platform":"codehost",`+
+		`"username":"linked"},"source":"s","observed_at":"2026-01-01"}`)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "net", "2026-01-01"),
+		networkPerson("p2", "second", "2026-01-01"), networkPerson("p3", "third", "2026-01-01"))
+	require.Equal(t, 200, f.get(networkPath+"?network=third").status) // Finds out that there is no cluster.
+	tables := []string{"lookups", "network_people", readmodel.AnswersTable}
+	for request, want := range map[string]struct {
+		found string
+		reads []int
+	}{
+		`{"codehost":"octavia","websets":["codehost","network"]}`:  {`"profile_id":"p1"`, []int{1, 1, 1}},
+		`{"codehost":"third","network_username":"second"}`:         {`"user_id":13`, []int{2, 1, 1}}, // and links of 13
+		`{"codehost":"linked","websets":["codehost","network"]}`:   {`"profile_id":"p2"`, []int{1, 1, 1}},
+		`{"codehost":"dangling","websets":["codehost","network"]}`: {`"user_id":14`, []int{1, 0, 1}},
+	} {
+		before := make([]int, len(tables))
+		for i, table := range tables {
+			before[i] = f.queries(table)
+		}
+		require.Contains(t, f.post(enrichPath, request).body, want.found, request)
+		for i, table := range tables {
+			require.Equal(t, want.reads[i], f.queries(table)-before[i], "%s: %s", request, table)
+		}
+	}
+	// The username moves to another person; the hint of the former one no longer counts.
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "moved", "2026-02-01"))
+	const both = `{"codehost":"octavia","websets":["codehost","network"]}`
+	require.NotContains(t, f.post(enrichPath, both).body, "profile_id")
+	f.insert(record.KindNetworkPerson, networkPerson("p4", "net", "2026-03-01"))
+	require.Contains(t, f.post(enrichPath, both).body, `"profile_id":"p4"`)
+}
+
+// An account that names more people than hints are read finds them by their own lookups.
+func TestEnrich_ManyHintsAreNotTrusted(t *testing.T) {
+	f := start(t, nil)
+	var people, links []string
+	for i := range 2 * readmodel.MaxHints {
+		people = append(people, networkPerson(fmt.Sprintf("p%d", i), fmt.Sprintf("net-%d", i), "2026-01-01"))
+		links = append(links, fmt.Sprintf(`{"a":{"platform":"codehost","username":"octavia"},"b":{"platform":"network",`+
+			`"username":"net-%d"},"source":"s","confidence":%.4f,"observed_at":"2026-01-01"}`, i, 0.95+float64(i%2)/100))
+	}
+	f.insert(record.KindCodehostPerson, codehostPerson(12, "octavia", "2026-01-01"))
+	f.insert(record.KindAccountLink, links...)
+	f.insert(record.KindNetworkPerson, people...)
+	require.Equal(t, 200, f.get(networkPath+"?network=net-1").status)
+	got := f.post(enrichPath, `{"codehost":"octavia","websets":["codehost","network"]}`)
+	require.Contains(t, got.body, `"profile_id":"p1`)
+}
+
 func TestEnrichItems_InvalidItemIsErrorInItsPlace(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindCodehostPerson, codehostPerson(12, "octavia", "2026-01-01"))

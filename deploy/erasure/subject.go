@@ -180,6 +180,8 @@ func tablesOf(p *person, requests []string) []held {
 			"))) IN {sums:Array(String)})",
 		parameters{"ids": codehost, "emails": slices.Sorted(maps.Keys(p.emails)), "sums": p.emailSums}})
 	const social = "concat(JSONExtractString(s, 'platform'), ':', lowerUTF8(JSONExtractString(s, 'username')))"
+	// The account that got a hint is of the other platform.
+	const namer = "concat(if(type = 'hint.network', 'codehost', 'network'), ':', splitByChar(' ', source)[1])"
 	return append(out,
 		held{"microblog_people", "user_id", "user_id IN {ids:Array(String)}", parameters{"ids": microblog}},
 		held{"account_links", "link_id",
@@ -188,7 +190,8 @@ func tablesOf(p *person, requests []string) []held {
 		held{"lookups", "concat(type, ' ', value)",
 			"concat(target_kind, ' ', target) IN {ids:Array(String)} OR target_kind = '" + readmodel.TargetAccount +
 				"' AND (target IN {named:Array(String)} OR concat(substring(type, 6), ':', value) IN " +
-				"{named:Array(String)})", parameters{"ids": targets, "named": named["named"]}},
+				"{named:Array(String)}) OR startsWith(type, 'hint.') AND (" + namer + " IN {named:Array(String)})",
+			parameters{"ids": targets, "named": named["named"]}},
 		held{"seen_versions", "concat(kind, ' ', key)", "concat(kind, ' ', key) IN {ids:Array(String)}",
 			parameters{"ids": targets}},
 		held{readmodel.DiscoveryTable, "concat(platform, ':', username_key)",

@@ -63,6 +63,29 @@ func TestEraser_RebuildsAnswersOfLateBuilds(t *testing.T) {
 	require.Zero(t, h.Count("SELECT count() FROM codehost_answers WHERE position(content, 'hers') > 0"))
 }
 
+// A hint under a username of an erased account says whom the account named.
+func TestEraser_DeletesHintsOfErasedAccounts(t *testing.T) {
+	h := projectortest.New(t)
+	projectortest.InsertAll(t, h, "before", map[record.Kind][]string{
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada-net","last_updated":"2026"}`},
+	})
+	projectortest.InsertAll(t, h, "naming", map[record.Kind][]string{
+		record.KindCodehostPerson: {
+			`{"user_id":1,"codehost_username":"ada0","network_username":"ada-net","last_updated":"2025"}`,
+			`{"user_id":1,"codehost_username":"ada","network_username":"ada-net","emails":["ada@example.com"],` +
+				`"last_updated":"2026"}`,
+			`{"user_id":2,"codehost_username":"ada0","network_username":"ada-net","last_updated":"2026"}`,
+		},
+		record.KindAccountLink: {`{"a":{"platform":"codehost","username":"ada"},` +
+			`"b":{"platform":"network","username":"ada-net"},"source":"s","observed_at":"2026"}`},
+	})
+	const hints = "SELECT count() FROM lookups FINAL WHERE type = 'hint.network' AND value = 'ada-net' AND target = 'p1'"
+	require.EqualValues(t, 4, h.Count(hints))
+	startEraser(t, h, projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureSuppressed)
+	require.EqualValues(t, 1, h.Count(hints))
+	require.EqualValues(t, 1, h.Count(hints+" AND source = 'ada0 2'"))
+}
+
 func contextOf(t *testing.T, id, profile string, identities ...string) *event.Context {
 	t.Helper()
 	now := time.Now().UTC()

@@ -71,7 +71,7 @@ func (e *Eraser) find(ctx context.Context) (*matches, error) {
 		f.publishDerived, // Suppresses ids early: reading the other tables takes longer.
 		f.scanIDs, f.scanMutualAccounts,
 		f.publishDerived,
-		f.scanLinks, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks, f.scanBulk, f.scanDisclosures,
+		f.scanLinks, f.scanHints, f.scanCommits, f.scanEvents, f.scanDiscoveredLinks, f.scanBulk, f.scanDisclosures,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("sweep: %w", err)
@@ -224,11 +224,35 @@ func (f *scan) scanLinks(ctx context.Context) error {
 }
 
 const (
-	// discoveredHash, commitHash and attemptHash are SQL expressions that identify rows in statements.
+	// discoveredHash, commitHash, hintHash and attemptHash are SQL expressions that identify rows in statements.
 	discoveredHash = "cityHash64(found_hash, input_hash)"
 	commitHash     = "cityHash64(user_id, sha)"
+	hintHash       = "cityHash64(key_hash, claim)"
 	attemptHash    = "cityHash64(organization_id, delivery_id, created_at, round, attempt)"
 )
+
+// scanHints finds the hints that erased accounts got for usernames that they name. Those that name an erased person are
+// found by the person's id.
+func (f *scan) scanHints(ctx context.Context) error {
+	for _, table := range f.tables("lookups") {
+		query := "SELECT " + hintHash + ", type, source FROM " + f.layout.From(table) + " WHERE startsWith(claim, 'hint.')"
+		err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
+			var hash uint64
+			var hint readmodel.LookupRow
+			if err := rows.Scan(&hash, &hint.Type, &hint.Source); err != nil {
+				return err
+			}
+			if hint.NamerSuppressed(f.deps.Suppressed) {
+				f.found.hints[hash] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("hints: %w", err)
+		}
+	}
+	return nil
+}
 
 // scanCommits finds commits of erased authors in accounts of others.
 func (f *scan) scanCommits(ctx context.Context) error {

@@ -14,6 +14,7 @@ type matches struct {
 	links       map[string]bool                     // link_id
 	discoveries map[uint64]bool                     // input_hash
 	discovered  map[uint64]bool                     // value of discoveredHash
+	hints       map[uint64]bool                     // value of hintHash
 	contexts    map[uint64]bool                     // request_hash
 	commits     map[uint64]string                   // keys of commits in accounts of others, by value of commitHash
 	bulk        map[uint64]bool                     // answers of bulk jobs by value of readmodel.BulkHash
@@ -28,6 +29,7 @@ func newMatches() *matches {
 			identity.Network: {}, identity.Codehost: {}, identity.Microblog: {},
 		},
 		links: make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
+		hints:    make(map[uint64]bool),
 		contexts: make(map[uint64]bool), bulk: make(map[uint64]bool),
 		commits: make(map[uint64]string), attempts: make(map[uint64]bool), feedback: make(map[uint64]bool),
 	}
@@ -42,7 +44,7 @@ func (f *matches) counts() map[string]int64 {
 	}
 	for name, n := range map[string]int{
 		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered),
-		"contexts": len(f.contexts), "bulk_answers": len(f.bulk), "commits": len(f.commits),
+		"hints": len(f.hints), "contexts": len(f.contexts), "bulk_answers": len(f.bulk), "commits": len(f.commits),
 		"webhook_attempts": len(f.attempts), "disclosed": len(f.disclosed), "feedback": len(f.feedback),
 	} {
 		if n > 0 {

@@ -210,7 +210,13 @@ func (e *Eraser) remove(ctx context.Context, f *matches) error {
 		replayed["codehost_commits"]...)); err != nil {
 		return err
 	}
-	if err := e.removeLookups(ctx, append([]string{"lookups"}, replayed["lookups"]...)); err != nil {
+	lookups := append([]string{"lookups"}, replayed["lookups"]...)
+	for _, table := range lookups {
+		if err := e.deleteHashes(ctx, table, hintHash, hashes(f.hints)); err != nil {
+			return err
+		}
+	}
+	if err := e.removeLookups(ctx, lookups); err != nil {
 		return err
 	}
 	n := Notifier{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -252,6 +253,52 @@ func TestInsert_DeduplicatesByToken(t *testing.T) {
 	s.Insert("other", rec)
 	require.EqualValues(t, 2, s.Count("SELECT count() FROM network_people"))
 	require.EqualValues(t, 1, s.Count("SELECT count() FROM network_people FINAL"))
+}
+
+// An account gets hints for the usernames that it names, whatever is inserted first or at the same time.
+func TestInsert_WritesHintsInAnyOrder(t *testing.T) {
+	s := projectortest.OpenStore(t)
+	person := projectortest.Person(t, "p", "2025", `"username":"net","codehost_username":"dev"`)
+	account := projectortest.Decode(t, record.KindCodehostPerson,
+		`{"user_id":1,"codehost_username":"dev","last_updated":"2025"}`)
+	named := projectortest.Decode(t, record.KindCodehostPerson,
+		`{"user_id":2,"codehost_username":"other","network_username":"net","last_updated":"2025"}`)
+	link := projectortest.Decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"third"},`+
+		`"b":{"platform":"network","username":"net"},"source":"s","observed_at":"2025"}`)
+	withdrawn := projectortest.Decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"fourth"},`+
+		`"b":{"platform":"network","username":"net"},"source":"s","observed_at":"2026","deleted":true}`)
+	records := []*record.Record{person, account, named, link, withdrawn}
+	want := []string{"hint.codehost dev > 1 of net p", "hint.network net > p of fourth", "hint.network net > p of other 2",
+		"hint.network net > p of third"}
+	requireHints := func() {
+		t.Helper()
+		var got []string
+		query := "SELECT arraySort(groupArray(concat(type, ' ', value, ' > ', target, ' of ', source))) FROM lookups FINAL " +
+			"WHERE startsWith(type, 'hint.') AND NOT deleted AND key_hash = xxHash64(concat(" +
+			"if(type = 'hint.network', 'codehost', 'network'), ' username', char(0), splitByChar(' ', source)[1]))"
+		require.NoError(t, s.Conn.QueryRow(t.Context(), query).Scan(&got))
+		require.Equal(t, want, got)
+		require.NoError(t, s.Conn.Exec(t.Context(), "DELETE FROM lookups WHERE 1"))
+	}
+	s.Insert("together", records...)
+	requireHints()
+	for _, rec := range records {
+		s.Insert("one "+string(rec.Kind)+rec.Key, rec)
+	}
+	requireHints()
+	slices.Reverse(records)
+	for _, rec := range records {
+		s.Insert("reverse "+string(rec.Kind)+rec.Key, rec)
+	}
+	requireHints()
+	for round := range 5 {
+		var inserting sync.WaitGroup
+		for _, rec := range records {
+			inserting.Go(func() { s.Insert(fmt.Sprint("parallel ", round, rec.Kind, rec.Key), rec) })
+		}
+		inserting.Wait()
+		requireHints()
+	}
 }
 
 func TestCounts_ExcludeDeletedRows(t *testing.T) {

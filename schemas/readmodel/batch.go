@@ -100,6 +100,7 @@ func (b *Batch) Reset() {
 	b.slab = b.slab[:0]
 	b.searchPeople.reset()
 	b.searchCompanies.reset()
+	b.lookups.joined = b.lookups.joined[:0]
 	for _, t := range b.tables() {
 		for _, f := range t.columns() {
 			f.values.reset()
@@ -174,6 +175,13 @@ func (l *lookupWriter) addUsername(lookup LookupType, value string, declared []s
 	named.add(lookup, value)
 }
 
+// addDeclared indexes the record by the usernames of the other webset that it declares, with its own one.
+func (l *lookupWriter) addDeclared(lookup LookupType, values []string, username string) {
+	naming := *l
+	naming.source = username
+	naming.addAll(lookup, values)
+}
+
 func (l *lookupWriter) addAll(t LookupType, values []string) {
 	for _, v := range values {
 		l.add(t, v)
@@ -211,6 +219,9 @@ func (l *lookupWriter) add(lookup LookupType, value string) {
 	var stack [128]byte
 	t.claim.add(appendClaim(stack[:0], lookup, value, l.targetKind, l.target, l.source))
 	t.confidence.add(l.confidence)
+	if lookup.joins(l.target) {
+		t.joined = append(t.joined, t.keyHash.list[len(t.keyHash.list)-1])
+	}
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

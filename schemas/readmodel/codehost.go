@@ -67,7 +67,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	l.addUsername(LookupCodehostUsername, usernameKey, network)
 	l.addEmails(LookupCodehostEmail, emails...)
 	l.addPhones()
-	l.addAll(LookupCodehostNetworkUsername, network)
+	l.addDeclared(LookupCodehostNetworkUsername, network, usernameKey)
 	l.addAll(LookupCodehostMicroblogUsername, microblog)
 	if p.Type != "Organization" && p.Type != "Bot" {
 		known := names(given)

@@ -14,6 +14,10 @@
 // main row, since a username may have moved to another person; the newest verified one wins. Insert writes
 // lookups before main rows, so that a value that a record keeps can always be found.
 //
+// Hints are lookups of the second step: under the username of an account that names a username of the other
+// webset they repeat the candidates of the named one. So a reader that follows links needs no further lookups.
+// Insert derives them from both sides after lookups are visible; readers verify them like other candidates.
+//
 // A newer version of a record with the same content (a version bump) becomes a row of seen_versions only. The
 // queries of main tables return these rows, too, and readers use the newer version for a main row with that
 // content (NewestVersion), in whatever order the two were written.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Insert writes batches as one: one insert per table, lookups first, then two tables concurrently. It returns
-// when the rows are durable and visible, provided that the connection has async_insert = 0 and
+// Insert writes batches as one: one insert per table, lookups and their hints first, then two tables concurrently. It
+// returns when the rows are durable and visible, provided that the connection has async_insert = 0 and
 // insert_deduplicate = 1. A batch should have fewer than a million lookups: the server splits larger inserts
 // into blocks that are deduplicated separately.
 //
@@ -101,6 +101,9 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		if i == 0 {
 			// Lookups first: readers find everything else through them.
 			if err := write(ctx); err != nil {
+				return err
+			}
+			if err := insertHints(ctx, conn, name, batches); err != nil {
 				return err
 			}
 			continue

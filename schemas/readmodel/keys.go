@@ -51,6 +51,10 @@ const (
 	LookupEmailMD5 LookupType = "email_md5"
 	// LookupPhone: a person by a phone number (suppress.RecordPhones).
 	LookupPhone LookupType = "phone"
+	// LookupHintCodehost: a codehost-person by a network username (source) that names its username (value).
+	LookupHintCodehost LookupType = "hint.codehost"
+	// LookupHintNetwork: a network-person by a codehost username (source) that names its username (value).
+	LookupHintNetwork LookupType = "hint.network"
 )
 
 // LookupLink returns the lookup type of account links by an account of a platform ("codehost", "network",
@@ -101,9 +105,9 @@ func KeyHash(t LookupType, value string) uint64 {
 // namespace returns the namespace of the values of a type.
 func (t LookupType) namespace() string {
 	switch t {
-	case LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork:
+	case LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork, LookupHintCodehost:
 		return "network username"
-	case LookupCodehostUsername, LookupNetworkCodehostUsername, LookupLinkCodehost:
+	case LookupCodehostUsername, LookupNetworkCodehostUsername, LookupLinkCodehost, LookupHintNetwork:
 		return "codehost username"
 	case LookupMicroblogUsername, LookupNetworkMicroblogUsername, LookupCodehostMicroblogUsername, LookupLinkMicroblog:
 		return "microblog username"

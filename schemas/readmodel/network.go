@@ -71,7 +71,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	l.addUsername(LookupNetworkUsername, usernameKey, codehost)
 	l.addEmails(LookupNetworkEmail, emails...)
 	l.addPhones()
-	l.addAll(LookupNetworkCodehostUsername, codehost)
+	l.addDeclared(LookupNetworkCodehostUsername, codehost, usernameKey)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
 	// Derived names have the same keys.
 	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName)

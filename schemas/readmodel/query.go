@@ -67,13 +67,15 @@ type LookupRow struct {
 	TargetKind string
 	Target     string
 	// Source is the source of an account link. For a username it is the usernames of the other webset that
-	// the record declared at that version, for prefetching.
+	// the record declared at that version, for prefetching; for a declared username the record's own one; for a hint
+	// see Namer.
 	Source     string
 	Confidence float32
 	Version    int64 // microseconds since 0001-01-01T00:00:00Z
 
 	ver   big.Int
 	claim string
+	cut   bool // its key may have more rows than were read
 }
 
 // ScanDest returns the scan destinations in the order of lookupQuery's columns.
@@ -136,19 +138,21 @@ LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash, substring(claim, 1, 1)
 // not deleted, at most the 100 newest per key and type. send runs a query with the hashes as ParameterKeys.
 func ReadLookups(send func(query string, scan func(driver.Rows) error) error) (map[uint64][]LookupRow, error) {
 	found := make(map[uint64][]LookupRow)
-	n := 0
+	n, bounded := 0, false
 	scan := func(rows driver.Rows) error {
 		var r LookupRow
 		if err := rows.Scan(r.ScanDest()...); err != nil {
 			return err
 		}
 		n++
+		r.cut = bounded
 		found[r.KeyHash] = append(found[r.KeyHash], r)
 		return nil
 	}
 	err := send(lookupQuery(), scan)
 	if err == nil && n == maxPlainRows {
 		clear(found)
+		bounded = true
 		err = send(boundedLookupQuery(), scan)
 	}
 	if err != nil {

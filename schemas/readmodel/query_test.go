@@ -3,6 +3,7 @@ package readmodel
 import (
 	"flag"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestQueries_EqualGoldenFile(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
-		lookupQuery(), boundedLookupQuery(),
+		lookupQuery(), boundedLookupQuery(), hintsStatement("lookups", []uint64{1, 2}),
 		NetworkPeopleQuery(), Members(ShapeOpen | ShapeEmails), AnswersQuery(),
 		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70},
 			{UserID: 8, Offset: 80, Rebuilt: 2}}),
@@ -109,6 +110,24 @@ func TestReadLookups_BoundsKeysWithManyRows(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{lookupQuery(), boundedLookupQuery()}, queries)
 	require.Len(t, found[7], 3)
+	require.True(t, found[7][0].cut)
+}
+
+func TestNamed_ReturnsUsernamesWithCompleteHintsOnly(t *testing.T) {
+	rows := []LookupRow{
+		{Type: "codehost.username", Value: "ada", TargetKind: TargetCodehostPerson, Source: "one two"},
+		{Type: "codehost.username", Value: "other", TargetKind: TargetCodehostPerson, Source: "not"},
+		{Type: "link.codehost", Value: "ada", TargetKind: TargetAccount, Target: "network:three", Source: "s"},
+		{Type: "link.codehost", Value: "ada", TargetKind: TargetAccount, Target: "microblog:not"},
+		{Type: "network.codehost_username", Value: "ada", TargetKind: TargetNetworkPerson, Source: "not"},
+	}
+	named := func(rows []LookupRow) []string {
+		return Named(rows, LookupCodehostUsername, LookupLinkCodehost, "ada", identity.Network)
+	}
+	hint := LookupRow{Type: "hint.network", Value: "one", TargetKind: TargetNetworkPerson, Source: "ada 1"}
+	require.Equal(t, []string{"one", "two", "three"}, named(append(rows, slices.Repeat([]LookupRow{hint}, MaxHints-1)...)))
+	require.Empty(t, named(append(rows, slices.Repeat([]LookupRow{hint}, MaxHints)...)), "some hints may be missing")
+	require.Empty(t, named(append(rows, LookupRow{cut: true})), "some rows may be missing")
 }
 
 // manyRows returns rows of lookups with one key hash and different claims.
@@ -144,7 +163,7 @@ func TestKeyHash_SharedTypesHaveDistinctFirstLetters(t *testing.T) {
 		LookupNetworkUsername, LookupNetworkEmail, LookupNetworkCodehostUsername, LookupNetworkMicroblogUsername,
 		LookupCodehostUsername, LookupCodehostEmail, LookupCodehostNetworkUsername, LookupCodehostMicroblogUsername,
 		LookupMicroblogUsername, LookupCompanySlug, LookupCompanyNetworkID, LookupLinkCodehost, LookupLinkNetwork,
-		LookupLinkMicroblog,
+		LookupLinkMicroblog, LookupHintCodehost, LookupHintNetwork,
 	}
 	for _, platform := range identity.PlatformNames() {
 		types = append(types, LookupName(platform), LookupHandle(platform))

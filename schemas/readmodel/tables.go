@@ -132,6 +132,8 @@ type lookupTable struct {
 	topic      column[string]
 	partition  column[int32]
 	offset     column[int64]
+
+	joined []uint64 // keys whose hints change
 }
 
 func (t *lookupTable) columns() []field {

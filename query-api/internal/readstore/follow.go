@@ -223,13 +223,16 @@ func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts .
 			targets = append(targets, s.candidatesOf(k)...)
 		}
 	}
-	prefetch := s.linkedKeys(accounts)
+	var prefetch []lookupKey
 	var unlinked []account
 	for _, a := range accounts {
-		declared := s.declaredLookups(a)
-		prefetch = append(prefetch, declared...)
-		linked := linkKeys(a.platform, a.username)
-		if !slices.ContainsFunc(linked, func(k lookupKey) bool { return len(s.found[k]) > 0 }) && len(declared) == 0 {
+		named := s.named[a.key()]
+		for _, k := range named {
+			targets = append(targets, candidates(k.platform(), s.hints[k])...)
+		}
+		prefetch = append(prefetch, named...)
+		if len(named) == 0 && !slices.ContainsFunc(linkKeys(a.platform, a.username),
+			func(k lookupKey) bool { return len(s.found[k]) > 0 }) {
 			unlinked = append(unlinked, a)
 		}
 	}
@@ -244,18 +247,6 @@ func (s *session) readAccounts(ctx context.Context, keys []lookupKey, accounts .
 		apply()
 	}
 	return nil
-}
-
-// declaredLookups returns the lookups of the usernames that current and former owners of the account's username
-// declare.
-func (s *session) declaredLookups(a account) []lookupKey {
-	var keys []lookupKey
-	for _, row := range s.found[lookupKey{a.platform.username, a.username}] {
-		for _, d := range row.Declares() {
-			keys = append(keys, lookupKey{a.platform.other().username, d})
-		}
-	}
-	return keys[:min(len(keys), maxDeclared)]
 }
 
 func (a account) key() target { return target{a.platform.name, a.username} }

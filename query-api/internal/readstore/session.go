@@ -23,12 +23,14 @@ type platform struct {
 	email    readmodel.LookupType
 	declares readmodel.LookupType // by a declared username of the other platform
 	link     readmodel.LookupType // account-links that name the username
+	hint     readmodel.LookupType // by a username of the other platform that names a username of this one
 }
 
 func networkPlatform() platform {
 	return platform{
 		name: identity.Network, username: readmodel.LookupNetworkUsername, email: readmodel.LookupNetworkEmail,
 		declares: readmodel.LookupNetworkCodehostUsername, link: readmodel.LookupLinkNetwork,
+		hint: readmodel.LookupHintNetwork,
 	}
 }
 
@@ -36,6 +38,7 @@ func codehostPlatform() platform {
 	return platform{
 		name: identity.Codehost, username: readmodel.LookupCodehostUsername, email: readmodel.LookupCodehostEmail,
 		declares: readmodel.LookupCodehostNetworkUsername, link: readmodel.LookupLinkCodehost,
+		hint: readmodel.LookupHintCodehost,
 	}
 }
 
@@ -133,17 +136,19 @@ type session struct {
 
 	lookups    map[uint64][]readmodel.LookupRow // by key hash
 	found      map[lookupKey][]readmodel.LookupRow
-	people     map[string]*person                 // by platform and identity; nil: does not exist
-	discovered map[target][]resolution.Discovered // by platform and username
-	headcounts map[string]*readmodel.HeadcountRow // by company ID
+	named      map[target][]lookupKey              // lookups of the usernames that an account names, if it has hints
+	hints      map[lookupKey][]readmodel.LookupRow // candidates of these usernames
+	people     map[string]*person                  // by platform and identity; nil: does not exist
+	discovered map[target][]resolution.Discovered  // by platform and username
+	headcounts map[string]*readmodel.HeadcountRow  // by company ID
 }
 
 func (s *Store) session() *session {
 	return &session{
 		store: s, fetch: s.fetch,
 		lookups: make(map[uint64][]readmodel.LookupRow), found: make(map[lookupKey][]readmodel.LookupRow),
-		people:     make(map[string]*person),
-		discovered: make(map[target][]resolution.Discovered),
+		named: make(map[target][]lookupKey), hints: make(map[lookupKey][]readmodel.LookupRow),
+		people: make(map[string]*person), discovered: make(map[target][]resolution.Discovered),
 	}
 }
 
@@ -190,9 +195,45 @@ func (s *session) planLookups(r *round, keys ...lookupKey) (apply func()) {
 			// The rows are shared with other callers.
 			rows := slices.Clone(s.lookups[readmodel.KeyHash(k.kind, k.value)])
 			s.found[k] = slices.DeleteFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) })
+			s.useHints(k)
 		}
 		if k := s.noReply.key(); slices.Contains(unknown, k) {
 			s.found[k] = append(slices.Clip(s.found[k]), s.noReply.rows(s.found)...)
+		}
+	}
+}
+
+// useHints caches the candidates of the usernames that a username of the other platform names, from its hints: they need
+// no lookup of their own. On a cluster hints may lack candidates, since they may have been written from a replica that
+// lagged. There they only say which records to read early.
+func (s *session) useHints(k lookupKey) {
+	for _, p := range []platform{codehostPlatform(), networkPlatform()} {
+		other := p.other()
+		if k.kind != p.username && k.kind != p.link && k.kind != other.declares {
+			continue
+		}
+		rows := s.lookups[readmodel.KeyHash(k.kind, k.value)]
+		by := target{p.name, k.value}
+		if _, known := s.named[by]; known {
+			return
+		}
+		s.named[by] = nil
+		for _, name := range readmodel.Named(rows, p.username, p.link, k.value, other.name) {
+			named := lookupKey{other.username, name}
+			s.named[by] = append(s.named[by], named)
+			if _, known := s.hints[named]; known {
+				continue
+			}
+			s.hints[named] = nil
+			for _, r := range rows {
+				namer, _ := r.Namer()
+				if r.Type == string(other.hint) && r.Value == name && namer == k.value {
+					s.hints[named] = append(s.hints[named], r)
+				}
+			}
+			if _, known := s.found[named]; !known && s.store.exactHints.Load() {
+				s.found[named] = s.hints[named]
+			}
 		}
 	}
 }
@@ -294,12 +335,14 @@ func candidates(p platform, rows []readmodel.LookupRow) []target {
 }
 
 // candidatesOf returns the records named by the rows of a cached key.
-func (s *session) candidatesOf(k lookupKey) []target {
-	p := codehostPlatform()
+func (s *session) candidatesOf(k lookupKey) []target { return candidates(k.platform(), s.found[k]) }
+
+// platform returns the platform of the records named by the key's rows.
+func (k lookupKey) platform() platform {
 	if n := networkPlatform(); k.kind == n.username || k.kind == n.email || k.kind == n.declares {
-		p = n
+		return n
 	}
-	return candidates(p, s.found[k])
+	return codehostPlatform()
 }
 
 // existing returns the candidates in rows that exist and pass, newest first. It reads rows that are not cached.

@@ -101,6 +101,8 @@ type Store struct {
 
 	hidden atomic.Pointer[[]uint64]
 
+	layoutKnown, exactHints atomic.Bool // exactHints: the tables are known to be those of a single server
+
 	closers []func()
 }
 
@@ -119,6 +121,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 
 	s.lookups = gatherFetched(ctx, b, "lookups",
 		func(ctx context.Context, keys []uint64) (map[uint64][]readmodel.LookupRow, error) {
+			s.findLayout(ctx)
 			return readmodel.ReadLookups(func(query string, scan func(driver.Rows) error) error {
 				return s.query(ctx, "lookups", query, readmodel.FormatKeys(keys), len(keys), scan)
 			})
@@ -156,6 +159,19 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 			found[r.RequestHash] = append(found[r.RequestHash], r)
 		}, nil)
 	return s, nil
+}
+
+// findLayout finds out once whether the tables are those of a single server.
+func (s *Store) findLayout(ctx context.Context) {
+	if s.layoutKnown.Load() {
+		return
+	}
+	layout, err := readmodel.FindLayout(ctx, s.conn)
+	if err != nil {
+		return // Hints are not used until then.
+	}
+	s.exactHints.Store(layout.Cluster == "")
+	s.layoutKnown.Store(true)
 }
 
 // Close fails pending reads and waits for running queries.

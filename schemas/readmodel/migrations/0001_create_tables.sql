@@ -158,11 +158,11 @@ CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
 (
     `key_hash` UInt64 COMMENT 'XXH64 of the kind of value, a zero byte and the value; of an e-mail address the first 8 bytes of its SHA-256',
     `claim` String COMMENT 'type, value, target_kind, target and source, each ended by a NUL, which no text has' CODEC(ZSTD(1)),
-    `type` String ALIAS splitByChar(char(0), claim)[1] COMMENT 'Type of the value: network.username, codehost.email, link.codehost and so on',
+    `type` String ALIAS splitByChar(char(0), claim)[1] COMMENT 'Type of the value: network.username, codehost.email, link.codehost, hint.network and so on',
     `value` String ALIAS splitByChar(char(0), claim)[2] COMMENT 'Normalized form of the value',
     `target_kind` String ALIAS splitByChar(char(0), claim)[3] COMMENT 'What target names: a record kind, or account',
     `target` String ALIAS splitByChar(char(0), claim)[4] COMMENT 'Identity of the record with the value, or platform:username of the other side of an account link',
-    `source` String ALIAS splitByChar(char(0), claim)[5] COMMENT 'Source of an account link; of a record with this username, the usernames that it declared',
+    `source` String ALIAS splitByChar(char(0), claim)[5] COMMENT 'Source of an account link; of a record with this username, the usernames that it declared; of a record that declares this username, its own; of a hint, the username that names the value, and the identity of the record that does',
     `ver` UInt128 COMMENT 'Compared by ReplacingMergeTree: version, mapping revision, deletion, content hash',
     `version` Int64 ALIAS toInt64(bitShiftRight(ver, 69)) COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
     `deleted` Bool ALIAS bitAnd(toUInt64(ver), 68719476736) != 0 COMMENT 'The record is deleted',
