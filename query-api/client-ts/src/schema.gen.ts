@@ -94,6 +94,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/company/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search for companies
+         * @description Takes a query in Elasticsearch's query language over the fields of companies listed at /docs/guides/search:
+         *     `company_id`, `network_slug`, `network_id`, `profile.*`, `headquarters.*`, and `profile.domain`, the registrable
+         *     domain of the website. Everything else is as in the search for people: order, `sort`, pages, price, limits and
+         *     errors. Companies have no nested fields.
+         */
+        post: operations["searchCompanies"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/company/search/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Explain a search for companies
+         * @description Returns what a search for companies would do, as `POST /v1/person/search/explain` does for people. Free.
+         */
+        post: operations["explainCompanySearch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/company/enrich": {
         parameters: {
             query?: never;
@@ -1425,7 +1468,7 @@ export interface components {
             cursor?: string | null;
             /** @description Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; default: relevance. */
             sort?: unknown[] | Record<string, unknown> | string | null;
-            /** @description Field names to return, with `*`; false for the profile ID alone; or an object of `includes` and `excludes`. */
+            /** @description Field names to return, with `*`; false for the ID alone; or an object of `includes` and `excludes`. */
             _source?: unknown;
             /**
              * @description Aggregations of all matches, by name, such as
@@ -1499,6 +1542,31 @@ export interface components {
              */
             total?: number;
             results?: components["schemas"]["EnrichedNetwork"][];
+            /** @description Null on the last page. */
+            next_cursor?: string | null;
+            /** @description Results of `aggs`, by name, in the shape of Elasticsearch. */
+            aggregations?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
+            /** Format: int64 */
+            credits_charged?: number;
+            /** @enum {boolean} */
+            dry_run?: true;
+            /** Format: int64 */
+            max_credits?: number;
+            /** Format: int64 */
+            credits_remaining?: number;
+        };
+        /** @description A page of companies; with `dry_run`, a `DryRun`. */
+        CompanySearchResponse: {
+            /**
+             * Format: int64
+             * @description Number of matches.
+             */
+            total?: number;
+            results?: components["schemas"]["Company"][];
             /** @description Null on the last page. */
             next_cursor?: string | null;
             /** @description Results of `aggs`, by name, in the shape of Elasticsearch. */
@@ -2855,6 +2923,109 @@ export interface operations {
         };
     };
     explainSearch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SearchRequest"];
+            };
+        };
+        responses: {
+            /** @description The explanation, or why the query is rejected. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchExplanation"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchCompanies: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
+                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
+                 *     as long as its cursor is valid.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SearchRequest"];
+            };
+        };
+        responses: {
+            /** @description A page of companies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    "X-Credits-Charged": components["headers"]["X-Credits-Charged"];
+                    "X-Data-As-Of": components["headers"]["X-Data-As-Of"];
+                    "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                    "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                    "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompanySearchResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Unexpected"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    explainCompanySearch: {
         parameters: {
             query?: never;
             header?: {
