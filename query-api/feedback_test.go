@@ -75,7 +75,7 @@ func TestFeedback_RejectsInvalidInput(t *testing.T) {
 	for body, detail := range map[string]string{
 		`{"verdict":"right"}`:                                                  "no match is given",
 		`{"request_id":"r"}`:                                                   `verdict is ""`,
-		`{"request_id":"r","verdict":"maybe"}`:                                 "must be one of right, wrong, correction",
+		`{"request_id":"r","verdict":"maybe"}`:                                 "it must be one of right",
 		`{"request_id":"\u0000","verdict":"right"}`:                            "request_id holds control characters",
 		`{"request_id":"` + strings.Repeat("r", 101) + `","verdict":"right"}`:  "request_id is longer than 100 bytes",
 		`{"accounts":[` + network + `],"verdict":"right"}`:                     "accounts has 1 elements",
