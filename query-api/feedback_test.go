@@ -34,8 +34,9 @@ func TestFeedback_IsPublishedOnce(t *testing.T) {
 		},
 	})
 	t.Cleanup(func() { require.NoError(t, follower.Close()) })
-	const body = `{"request_id":" r1 ","accounts":[{"platform":"network","username":"https://network.example/in/Octavia-Lin"},` +
-		`{"platform":"codehost","username":"@olin"}],"verdict":"correction","correct":{"platform":"codehost","username":"Octavia"}}`
+	const body = `{"request_id":" r1 ","accounts":[{"platform":"network",` +
+		`"username":"https://network.example/in/Octavia-Lin"},{"platform":"codehost","username":"@olin"}],` +
+		`"verdict":"correction","correct":{"platform":"codehost","username":"Octavia"}}`
 	first := f.do(http.MethodPost, feedbackPath, body, idempotent("feedback"))
 	require.Equal(t, http.StatusOK, first.status, first.body)
 	id := first.header.Get("X-Request-Id")
@@ -58,8 +59,9 @@ func TestFeedback_IsPublishedOnce(t *testing.T) {
 	got[0].At = got[1].At
 	require.Equal(t, event.Feedback{
 		ID: id, OrganizationID: f.organization.ID, KeyID: got[1].KeyID, At: got[1].At, RequestID: "r1",
-		Accounts: []event.Account{{Platform: "network", Username: "Octavia-Lin"}, {Platform: "codehost", Username: "olin"}},
-		Verdict:  event.FeedbackCorrection, Correct: &event.Account{Platform: "codehost", Username: "Octavia"},
+		Accounts: []event.Account{{Platform: "network", Username: "Octavia-Lin"},
+			{Platform: "codehost", Username: "olin"}},
+		Verdict: event.FeedbackCorrection, Correct: &event.Account{Platform: "codehost", Username: "Octavia"},
 		Status: event.FeedbackPending,
 	}, got[0])
 	require.Equal(t, "r2", got[1].RequestID)
@@ -69,22 +71,25 @@ func TestFeedback_IsPublishedOnce(t *testing.T) {
 func TestFeedback_RejectsInvalidInput(t *testing.T) {
 	f := start(t, nil)
 	const network, codehost = `{"platform":"network","username":"a"}`, `{"platform":"codehost","username":"b"}`
+	with := func(second, rest string) string { return `{"accounts":[` + network + `,` + second + `],` + rest + `}` }
 	for body, detail := range map[string]string{
-		`{"verdict":"right"}`:                                                                                                      "no match is given",
-		`{"request_id":"r"}`:                                                                                                       `verdict is ""`,
-		`{"request_id":"r","verdict":"maybe"}`:                                                                                     "must be one of right, wrong, correction",
-		`{"request_id":"\u0000","verdict":"right"}`:                                                                                "request_id holds control characters",
-		`{"request_id":"` + strings.Repeat("r", 101) + `","verdict":"right"}`:                                                      "request_id is longer than 100 bytes",
-		`{"accounts":[` + network + `],"verdict":"right"}`:                                                                         "accounts has 1 elements",
-		`{"accounts":[` + network + `,` + network + `],"verdict":"right"}`:                                                         "two accounts of the platform network",
-		`{"accounts":[` + network + `,{"platform":"x","username":"b"}],"verdict":"right"}`:                                         "accounts[1].platform is",
-		`{"accounts":[` + network + `,{"platform":"codehost","username":"https://evil.example"}],"verdict":"right"}`:               "accounts[1].username",
-		`{"accounts":[` + network + `,` + codehost + `],"verdict":"correction"}`:                                                   "correct is for the verdict correction",
-		`{"accounts":[` + network + `,` + codehost + `],"verdict":"right","correct":` + codehost + `}`:                             "correct is for the verdict correction",
-		`{"request_id":"r","verdict":"correction","correct":` + codehost + `}`:                                                     "a correction needs the accounts",
-		`{"accounts":[` + network + `,` + codehost + `],"verdict":"correction","correct":` + codehost + `}`:                        "use the verdict right",
-		`{"accounts":[` + network + `,` + codehost + `],"verdict":"correction","correct":{"platform":"microblog","username":"c"}}`: "correct.platform is microblog",
-		`{"accounts":[` + network + `,` + codehost + `],"verdicts":"right"}`:                                                       `did you mean "verdict"`,
+		`{"verdict":"right"}`:                                                  "no match is given",
+		`{"request_id":"r"}`:                                                   `verdict is ""`,
+		`{"request_id":"r","verdict":"maybe"}`:                                 "it must be one of right",
+		`{"request_id":"\u0000","verdict":"right"}`:                            "request_id holds control characters",
+		`{"request_id":"` + strings.Repeat("r", 101) + `","verdict":"right"}`:  "request_id is longer than 100 bytes",
+		`{"accounts":[` + network + `],"verdict":"right"}`:                     "accounts has 1 elements",
+		with(network, `"verdict":"right"`):                                     "two accounts of the platform network",
+		with(`{"platform":"x","username":"b"}`, `"verdict":"right"`):           "accounts[1].platform is",
+		with(codehost, `"verdict":"correction"`):                               "correct is for the verdict correction",
+		with(codehost, `"verdict":"right","correct":`+codehost):                "correct is for the verdict correction",
+		`{"request_id":"r","verdict":"correction","correct":` + codehost + `}`: "a correction needs the accounts",
+		with(codehost, `"verdict":"correction","correct":`+codehost):           "use the verdict right",
+		with(codehost, `"verdicts":"right"`):                                   `did you mean "verdict"`,
+
+		with(codehost, `"verdict":"correction","correct":{"platform":"microblog","username":"c"}`): "is microblog",
+
+		with(`{"platform":"codehost","username":"https://evil.example"}`, `"verdict":"right"`): "accounts[1].username",
 	} {
 		r := f.post(feedbackPath, body)
 		require.Equal(t, http.StatusBadRequest, r.status, body)

@@ -162,7 +162,8 @@ func startOn(t testing.TB, conn driver.Conn, change func(*queryapi.Config, *quer
 	for _, topic := range event.Topics() {
 		switch topic.Name {
 		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask, event.TopicContext,
-			event.TopicContextTask, event.TopicFeedback, event.TopicWebhookTask, event.TopicBulkJobTask, event.TopicBulkChunkTask:
+			event.TopicContextTask, event.TopicFeedback, event.TopicWebhookTask, event.TopicBulkJobTask,
+			event.TopicBulkChunkTask:
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))

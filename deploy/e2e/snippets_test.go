@@ -42,7 +42,8 @@ func snippetPages() []string {
 	return []string{
 		"README.md", "query-api/internal/docs/guides/first-call.md", "query-api/internal/docs/guides/search.md",
 		"query-api/internal/docs/guides/cursors.md", "query-api/internal/docs/guides/errors.md",
-		"deploy/docs/bulk.md", "deploy/docs/context.md", "deploy/docs/identify.md", "deploy/docs/feedback.md", "deploy/docs/sources.md", "deploy/docs/agents.md",
+		"deploy/docs/bulk.md", "deploy/docs/context.md", "deploy/docs/identify.md",
+		"deploy/docs/feedback.md", "deploy/docs/sources.md", "deploy/docs/agents.md",
 	}
 }
 

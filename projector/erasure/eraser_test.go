@@ -238,7 +238,8 @@ func TestEraser_DeletesAllStoredData(t *testing.T) {
 	for id, username := range map[string]string{"hers": "ada", "his": "alive"} {
 		require.NoError(t, feedback.Add(&event.Feedback{
 			ID: id, OrganizationID: "o", At: now, Status: event.FeedbackPending, Verdict: event.FeedbackRight,
-			Accounts: []event.Account{{Platform: "codehost", Username: "bob"}, {Platform: "network", Username: username}},
+			Accounts: []event.Account{{Platform: "codehost", Username: "bob"},
+				{Platform: "network", Username: username}},
 		}, readmodel.Position{Topic: event.TopicFeedback}))
 	}
 	require.NoError(t, readmodel.InsertFeedback(t.Context(), h.Conn, "f", &feedback))

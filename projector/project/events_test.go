@@ -143,8 +143,10 @@ func TestProjector_StoresFeedbackWithItsDecisionButNotOfErasedPeople(t *testing.
 	h.Start(func(_ *projector.Config, d *project.Deps) { d.Suppressed = set })
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	publish := func(id, username string, status event.FeedbackStatus) {
-		f := event.Feedback{ID: id, OrganizationID: "o", KeyID: "k", At: at, Verdict: event.FeedbackRight, Status: status,
-			Accounts: []event.Account{{Platform: "network", Username: "x"}, {Platform: "codehost", Username: username}}}
+		f := event.Feedback{
+			ID: id, OrganizationID: "o", KeyID: "k", At: at, Verdict: event.FeedbackRight, Status: status,
+			Accounts: []event.Account{{Platform: "network", Username: "x"}, {Platform: "codehost", Username: username}},
+		}
 		if status != event.FeedbackPending {
 			f.DecidedAt = at.Add(time.Hour)
 		}

@@ -39,8 +39,8 @@ const (
 // FeedbackSource is the source of the account-link records that accepted feedback states.
 const FeedbackSource = "feedback"
 
-// Feedback is a caller's opinion about a match, on TopicFeedback with its ID as key: first as given, then again with the
-// operator's decision.
+// Feedback is a caller's opinion about a match, on TopicFeedback with its ID as key: first as given, then again with
+// the operator's decision.
 type Feedback struct {
 	ID             string    `json:"id"`
 	OrganizationID string    `json:"organization_id"`

@@ -33,7 +33,8 @@ func TestFeedback_LinksFollowFromTheVerdict(t *testing.T) {
 		require.Equal(t, c.stated, stated, c.verdict)
 		require.Equal(t, c.withdrawn, withdrawn, c.verdict)
 		require.True(t, f.Names(func(a event.Account) bool { return a == codehost }))
-		require.Equal(t, c.verdict == event.FeedbackCorrection, f.Names(func(a event.Account) bool { return a == right }))
+		require.Equal(t, c.verdict == event.FeedbackCorrection,
+			f.Names(func(a event.Account) bool { return a == right }))
 		f.Accounts, f.RequestID, f.Correct = nil, "r", nil
 		stated, withdrawn = f.Links()
 		require.Empty(t, stated)

@@ -76,8 +76,8 @@ func (s *Server) feedback(body *api.FeedbackRequest) (*event.Feedback, error) {
 			f.Accounts = append(f.Accounts, account)
 		}
 		if f.Accounts[0].Platform == f.Accounts[1].Platform {
-			return nil, invalidf("accounts has two accounts of the platform %s: a match has accounts on different platforms",
-				f.Accounts[0].Platform)
+			return nil, invalidf("accounts has two accounts of the platform %s: a match has accounts on different "+
+				"platforms", f.Accounts[0].Platform)
 		}
 	}
 	if f.Accounts == nil && f.RequestID == "" {
