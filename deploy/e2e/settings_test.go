@@ -122,7 +122,8 @@ func TestErase_NotifiesReceiversDespiteKill(t *testing.T) {
 			Notified []string `json:"notified"`
 		}
 		p.musterJSON(t, &all, "erase", "list", "--json")
-		return len(all) == 2 && all[1].State != "requested" && len(all[1].Notified) == 1, "the notification is not logged"
+		return len(all) == 2 && all[1].State != "requested" && len(all[1].Notified) == 1,
+			"the notification is not logged"
 	})
 	p.stop(t)
 }
