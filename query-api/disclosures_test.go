@@ -54,6 +54,7 @@ func TestUsageEvent_StatesReturnedPeople(t *testing.T) {
 	}
 	job := f.accepted(f.submit("operation=person_enrich", ndjsonType,
 		"{\"codehost\":\"absent\"}\n{\"codehost\":\"octavia\"}\n", nil))
+	search := `{"query":{"match":{"profile.headline":"engineer"}}}`
 	items := `{"items":[{"codehost":"octavia"},{"network_username":"lin","websets":["network"]}]}`
 	f.finished(job, event.BulkDone)
 	id := func(r response) string {
@@ -70,7 +71,8 @@ func TestUsageEvent_StatesReturnedPeople(t *testing.T) {
 		"enrich": {id(first), []string{octavia}}, "replayed": {id(replayed), []string{octavia}},
 		"items":       {id(f.post(enrichPath, items)), []string{octavia, lin}},
 		"webset":      {id(f.post(codehostPath, `{"codehost":["absent","octavia"]}`)), []string{octavia}},
-		"search":      {id(f.post("/v1/person/search", `{"query":{"match":{"profile.headline":"engineer"}}}`)), []string{lin}},
+		"search":      {id(f.post("/v1/person/search", search)), []string{lin}},
+		"discover":    {id(f.post("/v1/person/discover", `{"codehost":"octavia"}`)), []string{lin}},
 		"miss":        {id(f.post(enrichPath, `{"codehost":"absent"}`)), nil},
 		"row":         {job + "-2", []string{octavia}},
 		"row, a miss": {job + "-1", nil},

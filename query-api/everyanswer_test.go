@@ -340,8 +340,8 @@ func keptUsage(t *testing.T, f *fixture) {
 	at := time.Unix(uuid.MustParse(id).Time().UnixTime())
 	var rows readmodel.UsageBatch
 	rows.Add(&event.Usage{
-		RequestID: id, OrganizationID: f.organization.ID, KeyID: "k", At: at, Period: event.PeriodOf(at), Method: "POST",
-		Endpoint: enrichPath, Status: 200, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
+		RequestID: id, OrganizationID: f.organization.ID, KeyID: "k", At: at, Period: event.PeriodOf(at),
+		Method: "POST", Endpoint: enrichPath, Status: 200, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
 	}, readmodel.Position{Topic: event.TopicUsage})
 	require.NoError(t, readmodel.InsertUsage(t.Context(), f.conn, "kept", &rows))
 }

@@ -107,7 +107,7 @@ func (s *settings) Resend(
 	var task event.WebhookTask
 	if err := json.Unmarshal(m.Value, &task); err != nil || task.DeliveryID != deliveryID ||
 		task.OrganizationID != organization {
-		return v1.ErrDeliveryGone //nolint:nilerr // the log has lost the task
+		return v1.ErrDeliveryGone // the log has lost the task
 	}
 	round, err := uuid.NewV7()
 	if err != nil {

@@ -111,8 +111,8 @@ type Received struct {
 	Message    SourceMessage `json:"message"`
 }
 
-// FindSubject finds the data about the people with any of the identifiers. The key is that of the instance's suppression
-// set. Errors contain no identifiers.
+// FindSubject finds the data about the people with any of the identifiers. The key is that of the instance's
+// suppression set. Errors contain no identifiers.
 func FindSubject(ctx context.Context, src Source, key *suppress.Key, identifiers []record.ErasureIdentifier,
 	limits ReportLimits) (*SubjectReport, error) {
 	w, err := newWanted(identifiers)
@@ -378,7 +378,8 @@ func (r *SubjectReport) readCalls(
 			&partition, &offset); err != nil {
 			return err
 		}
-		c.Identities, c.Message = slices.Sorted(slices.Values(identities[c.RequestID])), messageOf(topic, partition, offset)
+		c.Identities = slices.Sorted(slices.Values(identities[c.RequestID]))
+		c.Message = messageOf(topic, partition, offset)
 		r.Received = append(r.Received, c)
 		return nil
 	})

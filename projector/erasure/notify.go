@@ -31,8 +31,8 @@ type Notifier struct {
 }
 
 // Notify publishes the notifications about people that are erased, logs their receivers, and deletes the rows that they
-// list. It returns the number of these rows. If it is interrupted, a repeated call publishes notifications with the same
-// webhook-id, unless more calls returned the people meanwhile. People who are not erased are ignored.
+// list. It returns the number of these rows. If it is interrupted, a repeated call publishes notifications with the
+// same webhook-id, unless more calls returned the people meanwhile. People who are not erased are ignored.
 func (n *Notifier) Notify(ctx context.Context, people []event.Disclosure) (rows int64, err error) {
 	versions := make(map[event.Disclosure]record.Version, len(people))
 	for _, d := range people {
@@ -96,7 +96,8 @@ func (n *Notifier) notify(
 		return 0, err
 	}
 	for part := range slices.Chunk(rows, hashesPerStatement) {
-		if err := deleteRows(ctx, n.Conn, layout, readmodel.DisclosuresTable, readmodel.DisclosureHash, listOf(part)); err != nil {
+		err := deleteRows(ctx, n.Conn, layout, readmodel.DisclosuresTable, readmodel.DisclosureHash, listOf(part))
+		if err != nil {
 			return 0, err
 		}
 	}

@@ -60,7 +60,8 @@ func (d *disclosing) returned(organization, request string, records ...string) {
 func (d *disclosing) deliveries() map[string]map[string][]string {
 	d.T.Helper()
 	out := make(map[string]map[string][]string)
-	require.NoError(d.T, bus.Scan(d.T.Context(), d.Kafka, []string{event.TopicWebhookTask}, func(m kafka.Message) error {
+	topics := []string{event.TopicWebhookTask}
+	require.NoError(d.T, bus.Scan(d.T.Context(), d.Kafka, topics, func(m kafka.Message) error {
 		var task event.WebhookTask
 		if err := json.Unmarshal(m.Value, &task); err != nil {
 			return err

@@ -123,9 +123,11 @@ func (r *usageRows) add(deps Deps, u *event.Usage, at readmodel.Position) {
 }
 
 // insertUsage returns a function that writes the rows. A call may return a person just before the person is erased, and
-// reach the ledger after the eraser has notified the receivers: those are notified here. The erasures are looked up after
-// the insert, so that either this or the eraser finds the row.
-func insertUsage(cfg Config, deps Deps, writer *bus.Writer) func(context.Context, driver.Conn, string, *usageRows) error {
+// reach the ledger after the eraser has notified the receivers: those are notified here. The erasures are looked up
+// after the insert, so that either this or the eraser finds the row.
+func insertUsage(
+	cfg Config, deps Deps, writer *bus.Writer,
+) func(context.Context, driver.Conn, string, *usageRows) error {
 	n := erasure.Notifier{Kafka: cfg.Kafka, Conn: deps.Conn, Suppressed: deps.Suppressed, Writer: writer, Now: deps.Now}
 	return func(ctx context.Context, conn driver.Conn, token string, rows *usageRows) error {
 		if err := readmodel.InsertUsage(ctx, conn, token, &rows.usage); err != nil {

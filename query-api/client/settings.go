@@ -42,7 +42,7 @@ func (c *Client) TestWebhook(ctx context.Context, options ...CallOption) (*Respo
 	return callPost[WebhookQueued](ctx, c, "/v1/webhook/test", struct{}{}, false, options)
 }
 
-// ListWebhookDeliveries returns a page of the deliveries of the organization, newest first (GET /v1/webhook/deliveries).
+// ListWebhookDeliveries returns a page of the organization's deliveries, newest first (GET /v1/webhook/deliveries).
 // [Client.WebhookDeliveries] iterates over all.
 func (c *Client) ListWebhookDeliveries(
 	ctx context.Context, p ListWebhookDeliveriesParams,
@@ -88,7 +88,8 @@ func (c *Client) GetWebhookDelivery(ctx context.Context, deliveryID string) (*Re
 	return call[WebhookDelivery](ctx, c, newGet("/v1/webhook/deliveries/"+url.PathEscape(deliveryID), nil), false)
 }
 
-// ResendWebhookDelivery sends a delivery of the last seven days again (POST /v1/webhook/deliveries/{delivery_id}/resend).
+// ResendWebhookDelivery sends a delivery of the last seven days again
+// (POST /v1/webhook/deliveries/{delivery_id}/resend).
 func (c *Client) ResendWebhookDelivery(
 	ctx context.Context, deliveryID string, options ...CallOption,
 ) (*Response[WebhookQueued], error) {

@@ -83,7 +83,8 @@ func TestDisclosureCipher_OpensWhatItSealed(t *testing.T) {
 	opened, err := c.Open(sealed)
 	require.NoError(t, err)
 	require.Equal(t, d, opened)
-	for _, bad := range []string{"", "network", "network:", "network:AAAA", "network:" + strings.Repeat("!", 22), sealed + "A"} {
+	for _, bad := range []string{"", "network", "network:", "network:AAAA", "network:" + strings.Repeat("!", 22),
+		sealed + "A"} {
 		_, err := c.Open(bad)
 		require.Error(t, err, bad)
 	}

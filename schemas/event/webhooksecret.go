@@ -67,8 +67,8 @@ func (s *WebhookSecrets) ValidAt(now time.Time) []WebhookSecret {
 // ErrWebhookRotating is returned if two secrets are valid, so that a third cannot be added.
 var ErrWebhookRotating = errors.New("two webhook secrets are valid")
 
-// Rotate returns the secrets with a new one in front, and its plain text. The previous ones stay valid for overlap; with
-// 0 they end immediately. It returns ErrWebhookRotating if two secrets are valid and overlap is not 0.
+// Rotate returns the secrets with a new one in front, and its plain text. The previous ones stay valid for overlap;
+// with 0 they end immediately. It returns ErrWebhookRotating if two secrets are valid and overlap is not 0.
 func (s *WebhookSecrets) Rotate(sealer *WebhookSealer, now time.Time, overlap time.Duration) (
 	next WebhookSecrets, plain string, err error) {
 	valid := s.ValidAt(now)
@@ -82,7 +82,9 @@ func (s *WebhookSecrets) Rotate(sealer *WebhookSealer, now time.Time, overlap ti
 	if err != nil {
 		return next, "", err
 	}
-	next = WebhookSecrets{OrganizationID: s.OrganizationID, Secrets: []WebhookSecret{created}, UpdatedAt: created.CreatedAt}
+	next = WebhookSecrets{
+		OrganizationID: s.OrganizationID, Secrets: []WebhookSecret{created}, UpdatedAt: created.CreatedAt,
+	}
 	for _, old := range valid {
 		if end := created.CreatedAt.Add(overlap); old.ExpiresAt.IsZero() || end.Before(old.ExpiresAt) {
 			old.ExpiresAt = end

@@ -92,13 +92,13 @@ func WebhookDeliveries(ctx context.Context, conn driver.Conn, f WebhookFilter) (
 		" WHERE {status:String} = '' OR status = {status:String} ORDER BY at DESC LIMIT {limit:UInt32}")
 }
 
-// WebhookPage returns the last attempt of each matching delivery, by the time when the delivery was requested or last sent
-// again, newest first.
+// WebhookPage returns the last attempt of each matching delivery, by the time when the delivery was requested or last
+// sent again, newest first.
 func WebhookPage(ctx context.Context, conn driver.Conn, f WebhookFilter) ([]event.WebhookAttempt, error) {
 	before := ""
 	if f.Before != nil {
-		before = fmt.Sprintf(" AND (created_at, delivery_id) < (fromUnixTimestamp64Micro(toInt64(%d)), {before:String})",
-			f.Before.CreatedAt.UnixMicro())
+		before = fmt.Sprintf(" AND (created_at, delivery_id) < (fromUnixTimestamp64Micro(toInt64(%d)), "+
+			"{before:String})", f.Before.CreatedAt.UnixMicro())
 	}
 	return webhookAttempts(ctx, conn, f, "SELECT * FROM (SELECT *"+webhookWhere+
 		" ORDER BY at DESC, attempt DESC LIMIT 1 BY organization_id, delivery_id)"+
@@ -142,8 +142,9 @@ func webhookContext(ctx context.Context, f WebhookFilter) context.Context {
 		before = f.Before.Delivery
 	}
 	return clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
-		"before": before, "organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery, "status": string(f.Status),
-		"limit": fmt.Sprint(max(f.Limit, 1)),
+		"before": before, "organization": f.Organization, "endpoint": f.Endpoint, "delivery": f.Delivery,
+		"status": string(f.Status),
+		"limit":  fmt.Sprint(max(f.Limit, 1)),
 	}))
 }
 

@@ -45,7 +45,7 @@ func (s *Set) Disclosed(d event.Disclosure) (record.Version, bool) {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return record.Version(s.entries.get(d.Hash) >> versionBits), true //nolint:gosec // a version has less than 63 bits
+	return record.Version(s.entries.get(d.Hash) >> versionBits), true
 }
 
 // StoredHashes returns the hashes of the people in a stored response, concatenated, for [Set.Stored]. A nil set

@@ -27,8 +27,8 @@ type Unauthorized struct{ Reason string }
 
 func (e *Unauthorized) Error() string { return e.Reason }
 
-// Directory is the set of all organizations and keys, with their webhook settings. Create it with [NewDirectory]. It is safe for
-// concurrent use.
+// Directory is the set of all organizations and keys, with their webhook settings. Create it with [NewDirectory]. It is
+// safe for concurrent use.
 type Directory struct {
 	mu            sync.RWMutex
 	organizations map[string]event.Organization
@@ -36,7 +36,7 @@ type Directory struct {
 	webhooks      map[string]event.WebhookSettings // by organization
 	secrets       map[string]event.WebhookSecrets  // by organization
 	changed       chan struct{}                    // closed and replaced by each change
-	loaded        <-chan struct{}                  // closed when all events have been read; nil if the Directory follows no topic
+	loaded        <-chan struct{}                  // closed when all events have been read; nil: follows no topic
 }
 
 // ErrLoading is the error of a call that comes before all accounts have been read: the key may be valid.

@@ -124,7 +124,8 @@ func benchAccount(b *testing.B) (*account.Directory, string) {
 	require.NoError(b, err)
 	organization := event.Organization{ID: "org", Name: "Bench", Plan: event.PlanDevelopment, Active: true,
 		CreatedAt: time.Now()}
-	key := event.Key{ID: secret.ID(), OrganizationID: organization.ID, SHA256: secret.Hash(), Scopes: event.DefaultScopes(),
+	key := event.Key{ID: secret.ID(), OrganizationID: organization.ID, SHA256: secret.Hash(),
+		Scopes:    event.DefaultScopes(),
 		CreatedAt: time.Now()}
 	d := account.NewDirectory()
 	for name, state := range map[string]any{organization.EventKey(): organization, key.EventKey(): key} {

@@ -121,8 +121,8 @@ func problemOf(op *operation, err error) *problem {
 	case errors.Is(err, ErrSettingsUnavailable):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("settings cannot be changed at present, and it is uncertain whether this change was made: "+
-				"call again in %d seconds", retryAfter),
+			detail: fmt.Sprintf("settings cannot be changed at present, and it is uncertain whether this change was "+
+				"made: call again in %d seconds", retryAfter),
 		}
 	case errors.Is(err, bulk.ErrUnavailable):
 		return &problem{

@@ -130,8 +130,8 @@ func (s *Server) RotateWebhookSecret(
 	if errors.Is(err, event.ErrWebhookRotating) {
 		return nil, &problem{
 			status: http.StatusConflict,
-			detail: "two webhook secrets are valid, and a third one cannot be added: wait until the older one expires " +
-				"(GET /v1/webhook), or end both with overlap_sec 0",
+			detail: "two webhook secrets are valid, and a third one cannot be added: wait until the older one " +
+				"expires (GET /v1/webhook), or end both with overlap_sec 0",
 		}
 	}
 	if err != nil {
@@ -366,7 +366,8 @@ func (s *Server) checkRotation(ctx context.Context, id string) error {
 	case !ok || key.OrganizationID != who.Organization.ID || !key.ValidAt(s.now()):
 		return &problem{
 			status: http.StatusNotFound,
-			detail: fmt.Sprintf("this organization has no valid key %s: give the 8 characters after mk_live_", quote(id)),
+			detail: fmt.Sprintf("this organization has no valid key %s: give the 8 characters after mk_live_",
+				quote(id)),
 		}
 	case key.HasScope(event.ScopeManage) && key.ID != who.Key.ID:
 		return &problem{
@@ -376,8 +377,8 @@ func (s *Server) checkRotation(ctx context.Context, id string) error {
 	case key.ReplacedBy != "":
 		return &problem{
 			status: http.StatusConflict,
-			detail: fmt.Sprintf("this key was rotated, and ends at %s: rotate its successor %s, or ask the operator of "+
-				"this service if you do not have it", key.ExpiresAt.UTC().Format(time.RFC3339), key.ReplacedBy),
+			detail: fmt.Sprintf("this key was rotated, and ends at %s: rotate its successor %s, or ask the operator "+
+				"of this service if you do not have it", key.ExpiresAt.UTC().Format(time.RFC3339), key.ReplacedBy),
 		}
 	}
 	return nil
