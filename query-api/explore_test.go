@@ -61,7 +61,8 @@ func TestExplore_IsServedWithoutAKey(t *testing.T) {
 func TestQuestions_NeedTheScopeAnalyze(t *testing.T) {
 	f, a := startExplore(t)
 	const path = "/explore/questions/1.json"
-	require.Equal(t, http.StatusUnauthorized, f.do(http.MethodGet, path, "", map[string]string{"Authorization": ""}).status)
+	anonymous := map[string]string{"Authorization": ""}
+	require.Equal(t, http.StatusUnauthorized, f.do(http.MethodGet, path, "", anonymous).status)
 	refused := f.do(http.MethodGet, path, "", nil)
 	require.Equal(t, http.StatusForbidden, refused.status, "a key with the default scopes")
 	require.Contains(t, refused.detail(), "lacks the scope analyze")
@@ -84,21 +85,22 @@ func TestQuestions_NeedTheScopeAnalyze(t *testing.T) {
 		require.JSONEq(t, `{"meta":[],"data":[]}`, got.body)
 	}
 	a.asked = nil
-	for _, name := range []string{"0.json", "2.json", "1.xml", "1", "x.json", "-1.csv", "1.json/x", "99999999999999999999.csv"} {
+	for _, name := range []string{
+		"0.json", "2.json", "1.xml", "1", "x.json", "-1.csv", "1.json/x", "99999999999999999999.csv",
+	} {
 		got := f.do(http.MethodGet, "/explore/questions/"+name, "", header)
 		require.Equal(t, http.StatusNotFound, got.status, name)
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, f.do(http.MethodPost, path, "{}", header).status)
-	require.Equal(t, http.StatusForbidden, f.do(http.MethodPost, "/v1/person/enrich", `{"codehost":"a"}`, header).status,
-		"the scope is for questions only")
+	enriched := f.do(http.MethodPost, "/v1/person/enrich", `{"codehost":"a"}`, header)
+	require.Equal(t, http.StatusForbidden, enriched.status, "the scope is for questions only")
 	require.Empty(t, a.asked)
 }
 
 func TestQuestions_FailuresAreNotTruncatedFiles(t *testing.T) {
 	f, a := startExplore(t)
-	header := map[string]string{
-		"Authorization": "Bearer " + f.newKey(queryapi.KeyOptions{Name: "analyst", Scopes: []string{event.ScopeAnalyze}}),
-	}
+	analyst := f.newKey(queryapi.KeyOptions{Name: "analyst", Scopes: []string{event.ScopeAnalyze}})
+	header := map[string]string{"Authorization": "Bearer " + analyst}
 	a.answer = func(io.Writer) error { return errors.New("memory limit: SELECT secret") }
 	for _, name := range []string{"1.json", "1.csv"} {
 		got := f.do(http.MethodGet, "/explore/questions/"+name, "", header)

@@ -30,17 +30,22 @@ func ingestHostile(t *testing.T, p *platform) {
 			"headline": "zyzzyva <b onclick=alert(1)>` + strings.Repeat("W", 3000) + `", "summary": "` +
 			strings.Repeat("hostile \\u202e \\u0007 </em><em> ", 3000) + `",
 			"experience": [{"summary": "\"><svg/onload=window.pwned=1>", "title": "\"><svg/onload=window.pwned=1>",
-				"start": "0001", "end": null, "current": true, "company": {"name": "<i>&amp;", "network_url": "data:text/html,x"}},
+				"start": "0001", "end": null, "current": true,
+				"company": {"name": "<i>&amp;", "network_url": "data:text/html,x"}},
 				{"summary": "x", "start": "9999-12", "end": "1000"}],
 			"certifications": [{"name": "c", "credential_url": "javascript:window.pwned=1"}],
-			"languages": [{"language": "\u202E\u2066<u>", "proficiency": "'\"` + "`" + `"}], "connections": 9007199254740991,
+			"languages": [{"language": "\u202E\u2066<u>", "proficiency": "'\"` + "`" + `"}],
+			"connections": 9007199254740991,
 			"last_updated": "2026-11-01T00:00:00Z"}`,
-		"codehost-person": `{"user_id": 990001, "codehost_username": "hostile-account", "full_name": "__proto__", "url": "vbscript:x",
-			"network_username": "hostile-profile", "blog": "JaVaScRiPt:window.pwned=1", "bio": "</bdi></main><h1>owned</h1>",
-			"repos": [{"id": 1, "name": "__proto__", "full_name": "a/<script>", "language": "<style>*{display:none}</style>",
-				"description": "` + strings.Repeat("x", 20000) + `", "updated_at": "2026-01-01"}], "last_updated": "2026-11-01T00:00:00Z"}`,
-		"network-company": `{"company_id": "hostile", "network_slug": "hostile-company", "profile": {"name": "<iframe src=//evil.example>",
-			"website": "javascript:window.pwned=1", "description": "<form action=//evil.example>"}, "last_updated": "2026-11-01"}`,
+		"codehost-person": `{"user_id": 990001, "codehost_username": "hostile-account", "full_name": "__proto__",
+			"url": "vbscript:x", "network_username": "hostile-profile", "blog": "JaVaScRiPt:window.pwned=1",
+			"bio": "</bdi></main><h1>owned</h1>",
+			"repos": [{"id": 1, "name": "__proto__", "full_name": "a/<script>",
+				"language": "<style>*{display:none}</style>", "updated_at": "2026-01-01",
+				"description": "` + strings.Repeat("x", 20000) + `"}], "last_updated": "2026-11-01T00:00:00Z"}`,
+		"network-company": `{"company_id": "hostile", "network_slug": "hostile-company", "profile": {
+			"name": "<iframe src=//evil.example>", "website": "javascript:window.pwned=1",
+			"description": "<form action=//evil.example>"}, "last_updated": "2026-11-01"}`,
 	} {
 		file := filepath.Join(dir, kind+".ndjson")
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(strings.Fields(text), " ")+"\n"), 0o600))
@@ -53,8 +58,10 @@ func ingestHostile(t *testing.T, p *platform) {
 func unharmed(t *testing.T, tab *browsertest.Tab, base string) {
 	t.Helper()
 	require.Equal(t, "undefined", tab.Eval("typeof window.pwned"))
-	require.Equal(t, "0", tab.Eval(`document.querySelectorAll("main :is(script, img, iframe, style, b, u, svg svg, [onclick], [style])").length`))
-	require.Equal(t, "true", tab.Eval(`[...document.links].every((a) => ["http:", "https:"].includes(new URL(a.href).protocol))`))
+	const markup = `main :is(script, img, iframe, style, b, u, svg svg, [onclick], [style])`
+	require.Equal(t, "0", tab.Eval(`document.querySelectorAll("`+markup+`").length`))
+	require.Equal(t, "true",
+		tab.Eval(`[...document.links].every((a) => ["http:", "https:"].includes(new URL(a.href).protocol))`))
 	require.Equal(t, "1", tab.Eval("document.querySelectorAll('h1').length"))
 	require.Empty(t, tab.Strangers(base))
 }
@@ -82,7 +89,8 @@ func exploreTab(t *testing.T, p *platform, width, height int, dark bool) *browse
 // press clicks the button with a text.
 func press(t *testing.T, tab *browsertest.Tab, text string) {
 	t.Helper()
-	find := `[...document.querySelectorAll("main button")].find((b) => b.textContent === ` + strconv.Quote(text) + ` && !b.disabled)`
+	find := `[...document.querySelectorAll("main button")].find((b) => !b.disabled && b.textContent === ` +
+		strconv.Quote(text) + `)`
 	tab.Eventually(find + " !== undefined")
 	tab.Eval(find + `.click()`)
 }
@@ -114,7 +122,8 @@ func TestBrowserExplore_SearchAsksBeforeItCosts(t *testing.T) {
 	require.Equal(t, "5", tab.Eval(`document.querySelectorAll(".facet").length`))
 	press(t, tab, "Show the next results")
 	tab.Eventually(`document.querySelectorAll(".results > li").length === 20`)
-	require.Equal(t, "20", tab.Eval(`new Set([...document.querySelectorAll(".results h3 a")].map((a) => a.href)).size`))
+	require.Equal(t, "20",
+		tab.Eval(`new Set([...document.querySelectorAll(".results h3 a")].map((a) => a.href)).size`))
 
 	const country = `document.querySelector(".facet[aria-label=Country] button")`
 	count := tab.Eval(country + `.querySelector(".n").textContent`)
@@ -126,12 +135,15 @@ func TestBrowserExplore_SearchAsksBeforeItCosts(t *testing.T) {
 	tab.Eventually(`document.querySelectorAll(".chosen li").length === 0`)
 
 	// The server counts suggestions every few minutes; this page gets some at once.
-	tab.Eval(`(() => { const send = window.fetch; window.fetch = async (path, options) => path.startsWith("/v1/suggest?")
-		? new Response(JSON.stringify({values: [{value: path, count: 3}]})) : send(path, options); })()`)
+	tab.Eval(`(() => { const send = window.fetch; window.fetch = async (path, options) =>
+		path.startsWith("/v1/suggest?") ? new Response(JSON.stringify({values: [{value: path, count: 3}]}))
+			: send(path, options); })()`)
 	tab.Do("begin to write a filter", chromedp.SendKeys("#filter-value", "unit"))
-	tab.Eventually(`document.querySelector("#filter-values option")?.value === "/v1/suggest?field=profile.location.country.keyword&prefix=unit"`)
+	tab.Eventually(`document.querySelector("#filter-values option")?.value ===
+		"/v1/suggest?field=profile.location.country.keyword&prefix=unit"`)
 	const query = `{"nested": {"path": "experience", "query": {"term": {"experience.is_current": true}}}}`
-	tab.Do("write a query", chromedp.Click("details > summary"), chromedp.WaitVisible("#dsl"), chromedp.SetValue("#dsl", "{"))
+	tab.Do("write a query", chromedp.Click("details > summary"), chromedp.WaitVisible("#dsl"),
+		chromedp.SetValue("#dsl", "{"))
 	press(t, tab, "Search with this query")
 	awaitText(tab, "Not valid JSON")
 	tab.Do("complete it", chromedp.SetValue("#dsl", query))
@@ -144,8 +156,8 @@ func TestBrowserExplore_SearchAsksBeforeItCosts(t *testing.T) {
 func TestBrowserExplore_ShowsPeopleAndCompanies(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "400")
 	tab := exploreTab(t, p, 1280, 1000, false)
-	tab.Do("find a person with the keyboard", chromedp.Navigate(p.BaseURL+"/explore#person"), chromedp.WaitVisible("#person-value"),
-		chromedp.SendKeys("#person-value", "octavia"+kb.Enter))
+	tab.Do("find a person with the keyboard", chromedp.Navigate(p.BaseURL+"/explore#person"),
+		chromedp.WaitVisible("#person-value"), chromedp.SendKeys("#person-value", "octavia"+kb.Enter))
 	awaitText(tab, "Costs at most 1 credit")
 	press(t, tab, "Show the person")
 	awaitText(tab, "Compiler and data engineer")
@@ -153,7 +165,8 @@ func TestBrowserExplore_ShowsPeopleAndCompanies(t *testing.T) {
 	require.Equal(t, "2", tab.Eval(`document.querySelectorAll("article").length`), "both websets")
 	press(t, tab, "Find linked accounts")
 	tab.Eventually(`document.querySelector("meter") !== null`)
-	require.Regexp(t, `^Confidence (9\d|100) %$`, tab.Eval(`document.querySelector("meter").getAttribute("aria-label")`))
+	require.Regexp(t, `^Confidence (9\d|100) %$`,
+		tab.Eval(`document.querySelector("meter").getAttribute("aria-label")`))
 	require.Contains(t, tab.Eval(`document.querySelector(".account:last-of-type details").textContent`), "link: mutual")
 	require.Equal(t, "3", tab.Eval(`document.querySelectorAll("figure svg").length`), "timeline, languages, evidence")
 	tab.Accessible(&axe)
@@ -162,9 +175,12 @@ func TestBrowserExplore_ShowsPeopleAndCompanies(t *testing.T) {
 	tab.Do("show the top again", chromedp.Evaluate("scrollTo(0, 0)", nil))
 
 	// A person with a longer career, for the picture.
-	longest := strings.TrimSpace(p.muster(t, "sql", "--format", "tsv", "SELECT username FROM people WHERE profile_id IN ("+
-		"SELECT profile_id FROM positions GROUP BY profile_id HAVING count() BETWEEN 4 AND 6) AND match(full_name || headline, '^[ -~]+$') AND headline ILIKE '%engineer%' AND username IN (SELECT b_username "+
-		"FROM links WHERE a_platform = 'codehost' AND b_platform = 'network' AND confidence >= 0.9) ORDER BY username LIMIT 1"))
+	longest := strings.TrimSpace(p.muster(t, "sql", "--format", "tsv", `SELECT username FROM people
+		WHERE profile_id IN (SELECT profile_id FROM positions GROUP BY profile_id HAVING count() BETWEEN 4 AND 6)
+			AND match(full_name || headline, '^[ -~]+$') AND headline ILIKE '%engineer%'
+			AND username IN (SELECT b_username FROM links
+				WHERE a_platform = 'codehost' AND b_platform = 'network' AND confidence >= 0.9)
+		ORDER BY username LIMIT 1`))
 	_, longest, _ = strings.Cut(longest, "\n")
 	tab.Do("open it", chromedp.Navigate(p.BaseURL+"/explore#person?network="+longest))
 	press(t, tab, "Show the person")
@@ -222,7 +238,8 @@ func TestBrowserExplore_HostileRecordsStayText(t *testing.T) {
 	tab.Do("find it", chromedp.Navigate(p.BaseURL+"/explore#search?q=zyzzyva"))
 	tab.Eventually(`document.querySelectorAll(".results > li").length === 1`)
 	name := "`" + hostileName + "`"
-	require.Equal(t, "true", tab.Eval(`document.querySelector(".results h3").textContent === `+name), "the text, as it is")
+	require.Equal(t, "true", tab.Eval(`document.querySelector(".results h3").textContent === `+name),
+		"the text, as it is")
 	require.Equal(t, "bdi", tab.Eval(`document.querySelector(".results h3 a").firstElementChild.localName`), "isolated")
 	unharmed(t, tab, p.BaseURL)
 	narrow(t, tab, 1280)
@@ -234,7 +251,8 @@ func TestBrowserExplore_HostileRecordsStayText(t *testing.T) {
 		awaitText(tab, "</bdi></main><h1>owned</h1>")
 		tab.Eventually(`document.querySelectorAll(".account").length > 0`)
 		require.Equal(t, "true", tab.Eval(`document.querySelector(".subject").textContent === `+name))
-		require.Equal(t, "true", tab.Eval(`document.querySelector("main").textContent.length < 60000`), "long values are cut")
+		require.Equal(t, "true", tab.Eval(`document.querySelector("main").textContent.length < 60000`),
+			"long values are cut")
 		tab.Eval(`document.querySelector("button.more").click()`)
 		unharmed(t, tab, p.BaseURL)
 		narrow(t, tab, 1280)
@@ -243,8 +261,11 @@ func TestBrowserExplore_HostileRecordsStayText(t *testing.T) {
 	tab.Do("open the company", chromedp.Navigate(p.BaseURL+"/explore#company?network_slug=hostile-company"))
 	awaitText(tab, "<iframe src=//evil.example>")
 	unharmed(t, tab, p.BaseURL)
-	for _, hash := range []string{"search?dsl=%7B%22match", "search?dsl=%7B%22knn%22%3A%7B%7D%7D", "__proto__?x", "constructor",
-		"search?f=__proto__:x", "questions?n=0", "person?network=%00%E2%80%AE"} {
+	for _, hash := range []string{
+		"search?dsl=%7B%22match", "search?dsl=%7B%22knn%22%3A%7B%7D%7D", "__proto__?x", "constructor",
+		"search?f=__proto__:x",
+		"questions?n=0", "person?network=%00%E2%80%AE",
+	} {
 		tab.Do("open a hostile address", chromedp.Navigate(p.BaseURL+"/explore#"+hash), chromedp.WaitVisible("main h1"))
 		unharmed(t, tab, p.BaseURL)
 	}
@@ -260,8 +281,10 @@ func TestBrowserExplore_AnswersSavedQuestions(t *testing.T) {
 		tab.Do("open a question", chromedp.Navigate(p.BaseURL+"/explore#questions?n="+strconv.Itoa(n)))
 		tab.Eventually(`document.querySelector("main article table") !== null`)
 		require.Equal(t, "1", tab.Eval(`document.querySelectorAll("main figure svg").length`), "question %d", n)
-		require.NotRegexp(t, "NaN|Infinity|undefined", tab.Eval(`document.querySelector("main article").outerHTML`), "question %d", n)
-		require.Equal(t, "true", tab.Eval(`document.querySelectorAll("main figure svg :is(rect, path)").length > 0`), "question %d", n)
+		require.NotRegexp(t, "NaN|Infinity|undefined", tab.Eval(`document.querySelector("main article").outerHTML`),
+			"question %d", n)
+		require.Equal(t, "true", tab.Eval(`document.querySelectorAll("main figure svg :is(rect, path)").length > 0`),
+			"question %d", n)
 	}
 	tab.Do("open lines", chromedp.Navigate(p.BaseURL+"/explore#questions?n=7"))
 	tab.Eventually(`document.querySelector("main article table") !== null`)
@@ -287,7 +310,8 @@ func TestBrowserExplore_AnswersSavedQuestions(t *testing.T) {
 func TestBrowserExplore_WorksWithTheKeyboard(t *testing.T) {
 	p := start(t, newDataDir(t), "--no-sample")
 	tab := browsertest.Open(t, 1000, 800, false)
-	tab.Do("open /explore", chromedp.Navigate(p.BaseURL+"/explore"), chromedp.WaitVisible("#q"), chromedp.KeyEvent(kb.Tab))
+	tab.Do("open /explore", chromedp.Navigate(p.BaseURL+"/explore"), chromedp.WaitVisible("#q"),
+		chromedp.KeyEvent(kb.Tab))
 	require.Equal(t, "Skip to the content", tab.Eval("document.activeElement.textContent"))
 	tab.Do("follow it", chromedp.KeyEvent(kb.Enter))
 	tab.Eventually(`document.activeElement.id === "content"`)

@@ -40,9 +40,9 @@ func (c *command) sqlCommand() *cobra.Command {
 		Short: "Query the analyst views with SQL",
 		Long: `Runs ClickHouse SQL on the analyst views (people, positions, education, companies, company_headcount,
 accounts, repositories, commits, languages_by_month, links, usage, freshness) and the underlying read models
-(as muster.<table>), read-only. The statement is the argument, or a saved question (--question). Otherwise the statements are read from a file (--file;
-from a .md file its sql blocks, in order, as in a notebook), or from standard input, each ended by ";" at the end of a
-line. A terminal has line editing and history; help and exit work.
+(as muster.<table>), read-only. The statement is the argument, or a saved question (--question). Otherwise
+the statements are read from a file (--file; from a .md file its sql blocks, in order, as in a notebook), or from
+standard input, each ended by ";" at the end of a line. A terminal has line editing and history; help and exit work.
 
   muster sql "SHOW TABLES"                      the views
   muster sql "DESCRIBE TABLE positions"         the columns of a view with descriptions
@@ -115,8 +115,8 @@ func savedQuestion(number string) (queryapi.Question, error) {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > len(questions) {
-		return queryapi.Question{}, fmt.Errorf("no saved question %q: pass 1 to %d; `muster sql --question list` lists them",
-			number, len(questions))
+		return queryapi.Question{}, fmt.Errorf(
+			"no saved question %q: pass 1 to %d; `muster sql --question list` lists them", number, len(questions))
 	}
 	return questions[n-1], nil
 }

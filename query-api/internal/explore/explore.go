@@ -1,4 +1,4 @@
-// Package explore serves the page at /explore: search, people, companies and the analysts' saved questions in a browser.
+// Package explore serves the page at /explore: search, people, companies and the analysts' saved questions.
 //
 // The page is a client of the /v1 API, without a server part of its own: it sends the calls that it shows, with the key
 // that its user entered. All files are embedded in the program, and the Content-Security-Policy keeps scripts, styles,

@@ -52,7 +52,8 @@ func TestFiles_LoadOnlyEachOtherAndAreLight(t *testing.T) {
 			links++
 		}
 		// The sinks that turn text into markup or code.
-		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|srcdoc|localStorage`,
+		require.NotRegexp(t,
+			`innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|srcdoc|localStorage`,
 			body, name)
 	}
 	require.Greater(t, links, 10)

@@ -1,5 +1,5 @@
-// Package staticfiles serves embedded files: revalidated with an ETag, compressed if the client accepts it, and with the
-// headers that keep a page to this server.
+// Package staticfiles serves embedded files: revalidated with an ETag, compressed if the client accepts it, and with
+// the headers that keep a page to this server.
 package staticfiles
 
 import (

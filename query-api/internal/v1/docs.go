@@ -14,8 +14,8 @@ type embeddedPages interface {
 	Paths() []string
 }
 
-// servePages serves the pages below the path of op, and passes other paths to next. Pages need no key, so they bypass the
-// checks of the API.
+// servePages serves the pages below the path of op, and passes other paths to next. Pages need no key, so they bypass
+// the checks of the API.
 func (s *Server) servePages(op *operation, render func() (embeddedPages, error), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path

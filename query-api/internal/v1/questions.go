@@ -38,8 +38,8 @@ func questionFormats() map[string]questionFormat {
 	}
 }
 
-// serveQuestions serves the saved questions of analysts and their answers, and passes other paths to next. The list needs
-// no key; an answer needs one with the scope analyze, as it is about all data.
+// serveQuestions serves the saved questions of analysts and their answers, and passes other paths to next. The list
+// needs no key; an answer needs one with the scope analyze, as it is about all data.
 func (s *Server) serveQuestions(next http.Handler) http.Handler {
 	listed := &operation{id: "getQuestions", method: http.MethodGet, path: questionsPath}
 	answered := &operation{
@@ -86,7 +86,8 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *http.Request, op *oper
 	if err != nil || !known || n < 1 || n > len(s.questions) || s.analyze == nil {
 		return &problem{
 			status: http.StatusNotFound,
-			detail: "no such question, or format other than csv, json and parquet: " + questionsPath + " lists the questions",
+			detail: "no such question, or format other than csv, json and parquet: " + questionsPath +
+				" lists the questions",
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), questionTimeout)
@@ -120,8 +121,8 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *http.Request, op *oper
 func questionError(err error) error {
 	return &problem{
 		status: http.StatusServiceUnavailable, retryAfter: retryAfter, cause: err,
-		detail: "the question was not answered: the limits of analysts were reached, or the data store is not available; " +
-			"call again later",
+		detail: "the question was not answered: the limits of analysts were reached, or the data store is not " +
+			"available; call again later",
 	}
 }
 

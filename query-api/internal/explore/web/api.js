@@ -31,15 +31,26 @@ export async function send({ method, path, body }, signal) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body),
-      cache: "no-store", credentials: "omit", redirect: "error" });
+    response = await fetch(path, {
+      method,
+      headers,
+      signal,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+    });
   } catch (e) {
     if (e.name === "AbortError") throw e;
     throw new Refused(0, "the server does not answer: check that it runs", "");
   }
   const request = response.headers.get("X-Request-Id") ?? "";
   let answer = null;
-  try { answer = await response.json(); } catch (e) { if (e.name === "AbortError") throw e; }
+  try {
+    answer = await response.json();
+  } catch (e) {
+    if (e.name === "AbortError") throw e;
+  }
   if (!response.ok || answer === null) {
     throw new Refused(response.status, answer?.detail ?? `status ${response.status} without an explanation`, request);
   }

@@ -6,7 +6,12 @@ import { personView } from "./person.js";
 import { questionsView } from "./questions.js";
 import { searchView } from "./search.js";
 
-const views = new Map([["search", searchView], ["person", personView], ["company", companyView], ["questions", questionsView]]);
+const views = new Map([
+  ["search", searchView],
+  ["person", personView],
+  ["company", companyView],
+  ["questions", questionsView],
+]);
 let current = new AbortController();
 
 function show(moved) {
@@ -41,7 +46,11 @@ form.addEventListener("submit", (e) => {
 });
 ask.addEventListener("change", () => {
   auto.set(ask.checked);
-  say(ask.checked ? "Calls that cost credits are sent without asking." : "Calls that cost credits are sent when you agree.");
+  say(
+    ask.checked
+      ? "Calls that cost credits are sent without asking."
+      : "Calls that cost credits are sent when you agree.",
+  );
 });
 window.addEventListener("hashchange", () => show(true));
 // A slash leads to the search box.

@@ -5,26 +5,44 @@ import { h, plural, say } from "./dom.js";
 // command returns a call as a command with a button that copies it.
 export function command(call, name = "The call as a command") {
   const code = h("code", {}, curl(call));
-  const copy = h("button", { type: "button", class: "copy", onclick: async () => {
-    let done = "Copied";
-    try { await navigator.clipboard.writeText(code.textContent); } catch { done = "Not copied"; }
-    copy.textContent = done;
-    say(done);
-    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
-  } }, "Copy");
+  const copy = h(
+    "button",
+    {
+      type: "button",
+      class: "copy",
+      onclick: async () => {
+        let done = "Copied";
+        try {
+          await navigator.clipboard.writeText(code.textContent);
+        } catch {
+          done = "Not copied";
+        }
+        copy.textContent = done;
+        say(done);
+        setTimeout(() => {
+          copy.textContent = "Copy";
+        }, 1500);
+      },
+    },
+    "Copy",
+  );
   return h("div", { class: "code" }, h("pre", { tabindex: "0", role: "region", "aria-label": name }, code), copy);
 }
 
 // refusal returns an error as it is shown.
 export function refusal(e) {
   const hint = e.status === 401 && !key.get() ? " Enter a key above. `muster up` prints the one of its instance." : "";
-  return h("div", { class: "refused", role: "alert" }, h("p", {}, h("strong", {}, e.status ? `${e.status} ` : ""), e.message, hint),
-    e.request ? h("p", { class: "soft" }, `Request ${e.request}`) : null);
+  return h(
+    "div",
+    { class: "refused", role: "alert" },
+    h("p", {}, h("strong", {}, e.status ? `${e.status} ` : ""), e.message, hint),
+    e.request ? h("p", { class: "soft" }, `Request ${e.request}`) : null,
+  );
 }
 
-// askFor returns a panel that shows a call and its price, sends it when its user agrees, and hands over the answer. Calls
-// that cost nothing, and all calls if the user chose so, are sent at once. The signal ends with the view. adapt, if given,
-// may change a call that the server refused with 400, and returns null if it cannot.
+// askFor returns a panel that shows a call and its price, sends it when its user agrees, and hands over the answer.
+// Calls that cost nothing, and all calls if the user chose so, are sent at once. The signal ends with the view. adapt,
+// if given, may change a call that the server refused with 400, and returns null if it cannot.
 export function askFor(call, verb, signal, onAnswer, adapt) {
   const price = h("p", { class: "price" }, "Asking for the price…");
   const commandPlace = h("div", {}, command(call));
@@ -50,7 +68,18 @@ export function askFor(call, verb, signal, onAnswer, adapt) {
     try {
       const { most, left } = await cost(call, signal);
       if (most === 0 || auto.get()) return await run();
-      const button = h("button", { type: "button", class: "main", onclick: () => { button.disabled = true; run(); } }, verb);
+      const button = h(
+        "button",
+        {
+          type: "button",
+          class: "main",
+          onclick: () => {
+            button.disabled = true;
+            run();
+          },
+        },
+        verb,
+      );
       price.replaceChildren(`Costs at most ${plural(most, "credit")}; ${plural(left, "credit")} left. `, button);
     } catch (e) {
       const other = e.status === 400 ? adapt?.(call, e) : null;

@@ -17,8 +17,8 @@ export function h(name, attributes, ...children) {
   return e;
 }
 
-// text returns a record's value as isolated text: its direction cannot change its neighbors. A long value is cut, with a
-// button that shows the rest.
+// text returns a record's value as isolated text: its direction cannot change its neighbors. A long value is cut, with
+// a button that shows the rest.
 export function text(value) {
   const whole = typeof value === "string" ? value : String(value ?? "");
   const out = h("bdi", { class: "text" });
@@ -27,15 +27,28 @@ export function text(value) {
     return out;
   }
   out.textContent = whole.slice(0, longText) + "… ";
-  const more = h("button", { type: "button", class: "more", onclick: () => { out.textContent = whole; } },
-    `Show all ${number(whole.length)} characters`);
+  const more = h(
+    "button",
+    {
+      type: "button",
+      class: "more",
+      onclick: () => {
+        out.textContent = whole;
+      },
+    },
+    `Show all ${number(whole.length)} characters`,
+  );
   return h("span", {}, out, more);
 }
 
 // link returns a value as a link if it is an http(s) address, else as text.
 export function link(address, label) {
   let url = null;
-  try { url = new URL(address); } catch { /* not an address */ }
+  try {
+    url = new URL(address);
+  } catch {
+    /* not an address */
+  }
   if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) return text(label ?? address);
   return h("a", { href: url.href, rel: "noopener noreferrer nofollow", target: "_blank" }, text(label ?? address));
 }
@@ -44,7 +57,9 @@ export function link(address, label) {
 export function marked(fragment) {
   const out = h("bdi", {});
   let inside = false;
-  for (const part of String(fragment).slice(0, 4000).split(/(<\/?em>)/)) {
+  for (const part of String(fragment)
+    .slice(0, 4000)
+    .split(/(<\/?em>)/)) {
     if (part === "<em>" || part === "</em>") inside = part === "<em>";
     else if (part) out.append(inside ? h("mark", {}, part) : part);
   }
@@ -63,8 +78,13 @@ export function plural(n, one, many = one + "s") {
 export function facts(entries) {
   const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== "");
   if (!shown.length) return null;
-  return h("dl", { class: "facts" }, shown.map(([name, value]) =>
-    h("div", {}, h("dt", {}, name), h("dd", {}, value instanceof Node ? value : text(value)))));
+  return h(
+    "dl",
+    { class: "facts" },
+    shown.map(([name, value]) =>
+      h("div", {}, h("dt", {}, name), h("dd", {}, value instanceof Node ? value : text(value))),
+    ),
+  );
 }
 
 // section returns a titled part of a view; null if it has no content.
@@ -75,12 +95,41 @@ export function section(title, ...children) {
 
 // table returns a table that scrolls if it is wider than the page. Cells are nodes or values.
 export function table(caption, head, rows) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "unseen" }, caption),
-      h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) =>
-        h("td", { class: typeof cell === "number" ? "n" : null },
-          cell instanceof Node ? cell : typeof cell === "number" ? number(cell) : text(cell))))))));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h(
+      "table",
+      {},
+      h("caption", { class: "unseen" }, caption),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map((name) => h("th", { scope: "col" }, name)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h(
+            "tr",
+            {},
+            row.map((cell) =>
+              h(
+                "td",
+                { class: typeof cell === "number" ? "n" : null },
+                cell instanceof Node ? cell : typeof cell === "number" ? number(cell) : text(cell),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 // say announces a message to readers of the screen.

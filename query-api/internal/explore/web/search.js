@@ -6,10 +6,13 @@ import { companyHash, go, personHash } from "./routes.js";
 
 const pageSize = 10;
 
-// A collection is what is searched: its path, facets by name with the field that is counted and filtered, the fields whose
-// matches are highlighted, and how a result is shown. What this server does not answer is asked once.
+// A collection is what is searched: its path, facets by name with the field that is counted and filtered, the fields
+// whose matches are highlighted, and how a result is shown. What this server does not answer is asked once.
 const people = {
-  name: "people", path: "/v1/person/search", one: "person", many: "people",
+  name: "people",
+  path: "/v1/person/search",
+  one: "person",
+  many: "people",
   facets: new Map([
     ["Country", "profile.location.country.keyword"],
     ["Title", "experience.title.keyword"],
@@ -17,19 +20,30 @@ const people = {
     ["School", "education.school_name.keyword"],
     ["Language", "languages.language.keyword"],
   ]),
-  highlighted: ["profile.headline", "profile.summary", "experience.title", "experience.company_name", "experience.description"],
-  example: { match: { "profile.headline": "data engineer" } }, show: person,
+  highlighted: [
+    "profile.headline",
+    "profile.summary",
+    "experience.title",
+    "experience.company_name",
+    "experience.description",
+  ],
+  example: { match: { "profile.headline": "data engineer" } },
+  show: person,
   missing: { facets: new Set(), highlight: false, suggest: false },
 };
 const companies = {
-  name: "companies", path: "/v1/company/search", one: "company", many: "companies",
+  name: "companies",
+  path: "/v1/company/search",
+  one: "company",
+  many: "companies",
   facets: new Map([
     ["Industry", "profile.industry.keyword"],
     ["Country", "headquarters.country.keyword"],
     ["Size", "profile.company_size.keyword"],
   ]),
   highlighted: ["profile.name", "profile.tagline", "profile.description"],
-  example: { range: { "profile.employees": { gte: 100 } } }, show: company,
+  example: { range: { "profile.employees": { gte: 100 } } },
+  show: company,
   missing: { facets: new Set(), highlight: false, suggest: true },
 };
 
@@ -43,14 +57,16 @@ function queryOf(state) {
 
 function pageCall(collection, query, cursor) {
   const body = { query, size: pageSize };
-  if (!collection.missing.highlight) body.highlight = { fields: Object.fromEntries(collection.highlighted.map((f) => [f, {}])) };
+  if (!collection.missing.highlight)
+    body.highlight = { fields: Object.fromEntries(collection.highlighted.map((f) => [f, {}])) };
   if (cursor) body.cursor = cursor;
   return { method: "POST", path: collection.path, body };
 }
 
 function countCall(collection, query) {
   const body = { query, size: 0 };
-  const aggs = [...collection.facets].filter(([name]) => !collection.missing.facets.has(name))
+  const aggs = [...collection.facets]
+    .filter(([name]) => !collection.missing.facets.has(name))
     .map(([name, field]) => [name, { terms: { field, size: 8 } }]);
   if (aggs.length) body.aggs = Object.fromEntries(aggs);
   return { method: "POST", path: collection.path, body };
@@ -64,15 +80,21 @@ async function count(collection, query, signal) {
       return { call, answer: (await send(call, signal)).answer };
     } catch (e) {
       if (e.status !== 400 || !call.body.aggs) throw e;
-      const refused = [...collection.facets].filter(([name, field]) => call.body.aggs[name] && e.message.includes(field));
+      const refused = [...collection.facets].filter(
+        ([name, field]) => call.body.aggs[name] && e.message.includes(field),
+      );
       for (const [name] of refused.length ? refused : collection.facets) collection.missing.facets.add(name);
     }
   }
 }
 
 export function searchView(params, signal) {
-  const state = { in: params.get("in") === companies.name ? companies : people, q: params.get("q") ?? "", dsl: params.get("dsl") ?? "",
-    filters: [] };
+  const state = {
+    in: params.get("in") === companies.name ? companies : people,
+    q: params.get("q") ?? "",
+    dsl: params.get("dsl") ?? "",
+    filters: [],
+  };
   for (const f of params.getAll("f")) {
     const at = f.indexOf(":");
     if (state.in.facets.has(f.slice(0, at))) state.filters.push([f.slice(0, at), f.slice(at + 1)]);
@@ -90,41 +112,94 @@ export function searchView(params, signal) {
   const out = h("div", { class: "search" });
   out.append(form(state, open, signal));
   if (asked) out.append(answerOf(state, open, signal));
-  else out.append(h("p", { class: "soft" }, `Search ${state.in.many} by words, such as `, h("code", {}, "data engineer"), ", ",
-    h("code", {}, '"compiler engineer" -intern'), " or ", h("code", {}, "infra*"),
-    ", or with a query in Elasticsearch's language. Counts are free; the results of a page cost a credit each."));
+  else
+    out.append(
+      h(
+        "p",
+        { class: "soft" },
+        `Search ${state.in.many} by words, such as `,
+        h("code", {}, "data engineer"),
+        ", ",
+        h("code", {}, '"compiler engineer" -intern'),
+        " or ",
+        h("code", {}, "infra*"),
+        ", or with a query in Elasticsearch's language. Counts are free; the results of a page cost a credit each.",
+      ),
+    );
   return out;
 }
 
 function form(state, open, signal) {
   const dsl = h("textarea", { id: "dsl", rows: "8", spellcheck: "false", maxlength: "20000" });
   dsl.value = state.dsl || JSON.stringify(state.in.example, null, 2);
-  const words = h("input", { id: "q", type: "search", maxlength: "1000", autocomplete: "off", placeholder: "data engineer" });
+  const words = h("input", {
+    id: "q",
+    type: "search",
+    maxlength: "1000",
+    autocomplete: "off",
+    placeholder: "data engineer",
+  });
   words.value = state.q;
   const wrong = h("p", { class: "refused", role: "alert", hidden: true });
-  const advanced = h("details", { open: state.dsl ? true : null }, h("summary", {}, "Query language (JSON)"),
-    h("label", { for: "dsl" }, "Query"), dsl, wrong,
-    h("button", { type: "button", onclick: () => {
-      try { JSON.parse(dsl.value); } catch (e) {
-        wrong.hidden = false;
-        wrong.textContent = `Not valid JSON: ${e.message}`;
-        return;
-      }
-      open({ dsl: dsl.value, q: "" });
-    } }, "Search with this query"),
-    " ", h("a", { href: "/docs/guides/search" }, "Clauses and fields"));
+  const advanced = h(
+    "details",
+    { open: state.dsl ? true : null },
+    h("summary", {}, "Query language (JSON)"),
+    h("label", { for: "dsl" }, "Query"),
+    dsl,
+    wrong,
+    h(
+      "button",
+      {
+        type: "button",
+        onclick: () => {
+          try {
+            JSON.parse(dsl.value);
+          } catch (e) {
+            wrong.hidden = false;
+            wrong.textContent = `Not valid JSON: ${e.message}`;
+            return;
+          }
+          open({ dsl: dsl.value, q: "" });
+        },
+      },
+      "Search with this query",
+    ),
+    " ",
+    h("a", { href: "/docs/guides/search" }, "Clauses and fields"),
+  );
   const other = state.in === people ? companies : people;
-  return h("div", {}, h("h1", {}, `Search ${state.in.many}`),
-    h("form", { role: "search", class: "row", onsubmit: (e) => {
-      e.preventDefault();
-      open({ q: words.value.trim(), dsl: "" });
-    } }, h("label", { for: "q", class: "unseen" }, "Words"), words, h("button", { class: "main" }, "Search")),
-    filterForm(state, open, signal), h("p", { class: "small" }, h("a", { href: `#search?in=${other.name}` }, `Search ${other.many}`)), advanced);
+  return h(
+    "div",
+    {},
+    h("h1", {}, `Search ${state.in.many}`),
+    h(
+      "form",
+      {
+        role: "search",
+        class: "row",
+        onsubmit: (e) => {
+          e.preventDefault();
+          open({ q: words.value.trim(), dsl: "" });
+        },
+      },
+      h("label", { for: "q", class: "unseen" }, "Words"),
+      words,
+      h("button", { class: "main" }, "Search"),
+    ),
+    filterForm(state, open, signal),
+    h("p", { class: "small" }, h("a", { href: `#search?in=${other.name}` }, `Search ${other.many}`)),
+    advanced,
+  );
 }
 
 // filterForm adds a filter by hand, with the values that the server suggests.
 function filterForm(state, open, signal) {
-  const name = h("select", { id: "filter-field" }, [...state.in.facets.keys()].map((n) => h("option", {}, n)));
+  const name = h(
+    "select",
+    { id: "filter-field" },
+    [...state.in.facets.keys()].map((n) => h("option", {}, n)),
+  );
   const options = h("datalist", { id: "filter-values" });
   const value = h("input", { id: "filter-value", list: "filter-values", maxlength: "256", autocomplete: "off" });
   let waiting = null;
@@ -135,42 +210,84 @@ function filterForm(state, open, signal) {
       const p = new URLSearchParams({ field: state.in.facets.get(name.value), prefix: value.value });
       try {
         const { answer } = await send({ method: "GET", path: "/v1/suggest?" + p }, signal);
-        options.replaceChildren(...list(answer.values).map((v) =>
-          h("option", { value: String(v.value) }, plural(v.count, "person", "people"))));
+        options.replaceChildren(
+          ...list(answer.values).map((v) =>
+            h("option", { value: String(v.value) }, plural(v.count, "person", "people")),
+          ),
+        );
       } catch (e) {
         state.in.missing.suggest = e.status === 404 || e.status === 400;
       }
     }, 200);
   });
-  return h("form", { class: "row small", onsubmit: (e) => {
-    e.preventDefault();
-    if (value.value.trim()) open({ filters: [...state.filters, [name.value, value.value.trim()]] });
-  } }, h("label", { for: "filter-field" }, "Filter"), name, h("label", { for: "filter-value", class: "unseen" }, "Value"), value, options,
-  h("button", {}, "Add"));
+  return h(
+    "form",
+    {
+      class: "row small",
+      onsubmit: (e) => {
+        e.preventDefault();
+        if (value.value.trim()) open({ filters: [...state.filters, [name.value, value.value.trim()]] });
+      },
+    },
+    h("label", { for: "filter-field" }, "Filter"),
+    name,
+    h("label", { for: "filter-value", class: "unseen" }, "Value"),
+    value,
+    options,
+    h("button", {}, "Add"),
+  );
 }
 
 function answerOf(state, open, signal) {
   let query;
-  try { query = queryOf(state); } catch (e) { return refusal(new Error(`The query is not valid JSON: ${e.message}`)); }
+  try {
+    query = queryOf(state);
+  } catch (e) {
+    return refusal(new Error(`The query is not valid JSON: ${e.message}`));
+  }
   const side = h("div", { class: "facets" });
   const total = h("p", { class: "total" }, "Counting…");
   const results = h("div", {});
-  const chosen = state.filters.map(([name, value], i) => h("li", {}, h("span", {}, name + ": ", text(value)),
-    h("button", { type: "button", "aria-label": `Remove the filter ${name}: ${value}`,
-      onclick: () => open({ filters: state.filters.filter((_, k) => k !== i) }) }, "×")));
-  const out = h("div", {}, chosen.length ? h("ul", { class: "chosen" }, chosen) : null, total,
-    h("div", { class: "columns" }, side, results));
-  count(state.in, query, signal).then(({ call, answer }) => {
-    total.textContent = plural(answer.total, state.in.one, state.in.many);
-    say(total.textContent);
-    side.append(...facetList(state, open, answer.aggregations ?? {}));
-    side.append(h("details", {}, h("summary", {}, "The call of the counts"), command(call, "The call of the counts")));
-    if (answer.total > 0) results.append(page(state.in, query, null, signal, 0));
-  }).catch((e) => {
-    if (e.name === "AbortError") return;
-    total.textContent = "";
-    results.append(e.status === 404 ? h("p", { class: "soft" }, `This server does not search ${state.in.many}.`) : refusal(e));
-  });
+  const chosen = state.filters.map(([name, value], i) =>
+    h(
+      "li",
+      {},
+      h("span", {}, name + ": ", text(value)),
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-label": `Remove the filter ${name}: ${value}`,
+          onclick: () => open({ filters: state.filters.filter((_, k) => k !== i) }),
+        },
+        "×",
+      ),
+    ),
+  );
+  const out = h(
+    "div",
+    {},
+    chosen.length ? h("ul", { class: "chosen" }, chosen) : null,
+    total,
+    h("div", { class: "columns" }, side, results),
+  );
+  count(state.in, query, signal)
+    .then(({ call, answer }) => {
+      total.textContent = plural(answer.total, state.in.one, state.in.many);
+      say(total.textContent);
+      side.append(...facetList(state, open, answer.aggregations ?? {}));
+      side.append(
+        h("details", {}, h("summary", {}, "The call of the counts"), command(call, "The call of the counts")),
+      );
+      if (answer.total > 0) results.append(page(state.in, query, null, signal, 0));
+    })
+    .catch((e) => {
+      if (e.name === "AbortError") return;
+      total.textContent = "";
+      results.append(
+        e.status === 404 ? h("p", { class: "soft" }, `This server does not search ${state.in.many}.`) : refusal(e),
+      );
+    });
   return out;
 }
 
@@ -179,15 +296,48 @@ function facetList(state, open, aggregations) {
   for (const name of state.in.facets.keys()) {
     const buckets = list(aggregations[name]?.buckets).filter((b) => b.key !== undefined);
     if (!buckets.length) continue;
-    out.push(h("section", { class: "facet", "aria-label": name }, h("h2", {}, name), h("ul", {}, buckets.map((b) => {
-      const on = state.filters.some(([n, v]) => n === name && v === String(b.key));
-      return h("li", {}, h("button", { type: "button", "aria-pressed": String(on), onclick: () => open({
-        filters: on ? state.filters.filter(([n, v]) => n !== name || v !== String(b.key))
-          : [...state.filters, [name, String(b.key)]],
-      }) }, text(b.key), h("span", { class: "n" }, number(b.doc_count))));
-    }))));
+    out.push(
+      h(
+        "section",
+        { class: "facet", "aria-label": name },
+        h("h2", {}, name),
+        h(
+          "ul",
+          {},
+          buckets.map((b) => {
+            const on = state.filters.some(([n, v]) => n === name && v === String(b.key));
+            return h(
+              "li",
+              {},
+              h(
+                "button",
+                {
+                  type: "button",
+                  "aria-pressed": String(on),
+                  onclick: () =>
+                    open({
+                      filters: on
+                        ? state.filters.filter(([n, v]) => n !== name || v !== String(b.key))
+                        : [...state.filters, [name, String(b.key)]],
+                    }),
+                },
+                text(b.key),
+                h("span", { class: "n" }, number(b.doc_count)),
+              ),
+            );
+          }),
+        ),
+      ),
+    );
   }
-  if (!out.length) out.push(h("p", { class: "soft" }, state.in.missing.facets.size === state.in.facets.size ? "This server has no facets." : "No facets."));
+  if (!out.length)
+    out.push(
+      h(
+        "p",
+        { class: "soft" },
+        state.in.missing.facets.size === state.in.facets.size ? "This server has no facets." : "No facets.",
+      ),
+    );
   return out;
 }
 
@@ -195,31 +345,52 @@ function facetList(state, open, aggregations) {
 function page(collection, query, cursor, signal, before) {
   const items = h("ol", { class: "results", start: String(before + 1) });
   const more = h("div", {});
-  const panel = askFor(pageCall(collection, query, cursor), cursor ? "Show the next results" : "Show the results", signal, (answer) => {
-    const found = list(answer.results);
-    items.append(...found.map((r) => h("li", {}, collection.show(r), hits(r))));
-    items.querySelector("a")?.focus({ preventScroll: Boolean(cursor) });
-    if (answer.next_cursor && found.length) more.append(page(collection, query, answer.next_cursor, signal, before + found.length));
-  }, (call) => {
-    if (!call.body.highlight) return null;
-    collection.missing.highlight = true; // a server without highlights
-    return pageCall(collection, query, cursor);
-  });
+  const panel = askFor(
+    pageCall(collection, query, cursor),
+    cursor ? "Show the next results" : "Show the results",
+    signal,
+    (answer) => {
+      const found = list(answer.results);
+      items.append(...found.map((r) => h("li", {}, collection.show(r), hits(r))));
+      items.querySelector("a")?.focus({ preventScroll: Boolean(cursor) });
+      if (answer.next_cursor && found.length)
+        more.append(page(collection, query, answer.next_cursor, signal, before + found.length));
+    },
+    (call) => {
+      if (!call.body.highlight) return null;
+      collection.missing.highlight = true; // a server without highlights
+      return pageCall(collection, query, cursor);
+    },
+  );
   return h("div", {}, panel, items, more);
 }
 
 function hits(record) {
   const all = Object.entries(record.highlight ?? {}).flatMap(([field, fragments]) =>
-    list(fragments).slice(0, 3).map((f) => h("li", {}, h("span", { class: "soft" }, field.replace(/^profile\./, "") + " "), marked(f))));
+    list(fragments)
+      .slice(0, 3)
+      .map((f) => h("li", {}, h("span", { class: "soft" }, field.replace(/^profile\./, "") + " "), marked(f))),
+  );
   return all.length ? h("ul", { class: "hits" }, all) : null;
 }
 
 function company(c) {
-  const profile = c.profile ?? {}, at = c.headquarters ?? {};
-  return [h("h3", {}, h("a", { href: companyHash("company_id", c.company_id) }, text(profile.name || c.network_slug || c.company_id))),
+  const profile = c.profile ?? {},
+    at = c.headquarters ?? {};
+  return [
+    h(
+      "h3",
+      {},
+      h("a", { href: companyHash("company_id", c.company_id) }, text(profile.name || c.network_slug || c.company_id)),
+    ),
     profile.tagline ? h("p", {}, text(profile.tagline)) : null,
-    facts([["Industry", profile.industry], ["Employees", profile.employees && number(profile.employees)],
-      ["Headquarters", [at.city, at.country].filter(Boolean).join(", ")], ["Website", profile.website ? link(profile.website) : null]])];
+    facts([
+      ["Industry", profile.industry],
+      ["Employees", profile.employees && number(profile.employees)],
+      ["Headquarters", [at.city, at.country].filter(Boolean).join(", ")],
+      ["Website", profile.website ? link(profile.website) : null],
+    ]),
+  ];
 }
 
 function person(person) {
@@ -227,10 +398,19 @@ function person(person) {
   const name = profile.full_name || person.network_username || person.profile_id;
   const job = list(person.experience).find((e) => e.is_current) ?? list(person.experience)[0];
   const place = profile.location ?? {};
-  return [h("h3", {}, person.network_username
-    ? h("a", { href: personHash("network", person.network_username) }, text(name)) : text(name)),
-  profile.headline ? h("p", {}, text(profile.headline)) : null,
-  facts([["Now", [job?.title, job?.company_name].filter(Boolean).join(", ")],
-    ["Place", [place.city, place.country].filter(Boolean).join(", ") || place.raw_address],
-    ["Profile", person.network_url ? link(person.network_url) : null]])];
+  return [
+    h(
+      "h3",
+      {},
+      person.network_username
+        ? h("a", { href: personHash("network", person.network_username) }, text(name))
+        : text(name),
+    ),
+    profile.headline ? h("p", {}, text(profile.headline)) : null,
+    facts([
+      ["Now", [job?.title, job?.company_name].filter(Boolean).join(", ")],
+      ["Place", [place.city, place.country].filter(Boolean).join(", ") || place.raw_address],
+      ["Profile", person.network_url ? link(person.network_url) : null],
+    ]),
+  ];
 }
