@@ -15,7 +15,7 @@ import (
 //go:embed asciifolding.txt
 var foldings string
 
-var foldingTable = sync.OnceValue(func() map[rune]string {
+var foldingTable = sync.OnceValue(func() map[rune]string { //nolint:gochecknoglobals // a table, never written
 	out := make(map[rune]string)
 	for line := range strings.Lines(foldings) {
 		folded, characters, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
