@@ -509,6 +509,9 @@ type Commit struct {
 
 // Company defines model for Company.
 type Company struct {
+	// UnderscoreScore In search results, the score, if the order depends on scores or with `track_scores`.
+	UnderscoreScore *float32 `json:"_score,omitempty"`
+
 	// AdditionalProperties Fields that the API description does not name.
 	AdditionalProperties map[string]jsontext.Value `json:",embed"`
 
@@ -549,7 +552,10 @@ type Company struct {
 		// Region Region code.
 		Region string `json:"region,omitempty"`
 	} `json:"headquarters,omitempty"`
-	Images *struct {
+
+	// Highlight In search results, the fragments of `highlight` by field; absent if no word is marked.
+	Highlight map[string][]string `json:"highlight,omitempty"`
+	Images    *struct {
 		// AdditionalProperties Fields that the API description does not name.
 		AdditionalProperties map[string]jsontext.Value `json:",embed"`
 		Cover                string                    `json:"cover,omitempty"`
@@ -560,6 +566,9 @@ type Company struct {
 	//
 	// Examples: 2026-10-02T00:00:00Z
 	LastUpdated Timestamp `json:"last_updated,omitempty"`
+
+	// MatchedQueries In search results, the values of `_name` of the clauses that match; absent if there are none.
+	MatchedQueries []string `json:"matched_queries,omitempty"`
 
 	// NetworkID The professional network's internal company ID.
 	NetworkID   string `json:"network_id,omitempty"`

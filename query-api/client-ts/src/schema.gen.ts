@@ -1958,6 +1958,17 @@ export interface components {
             [key: string]: unknown;
         };
         Company: {
+            /**
+             * Format: float
+             * @description In search results, the score, if the order depends on scores or with `track_scores`.
+             */
+            _score?: number;
+            /** @description In search results, the fragments of `highlight` by field; absent if no word is marked. */
+            highlight?: {
+                [key: string]: string[];
+            };
+            /** @description In search results, the values of `_name` of the clauses that match; absent if there are none. */
+            matched_queries?: string[];
             /** @description Internal company ID. */
             company_id?: string;
             network_slug?: string;

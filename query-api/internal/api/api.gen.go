@@ -1018,6 +1018,9 @@ type Commit struct {
 
 // Company defines model for Company.
 type Company struct {
+	// UnderscoreScore In search results, the score, if the order depends on scores or with `track_scores`.
+	UnderscoreScore *float32 `json:"_score,omitempty"`
+
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
 
@@ -1047,7 +1050,10 @@ type Company struct {
 		// Region Region code.
 		Region *string `json:"region,omitempty"`
 	} `json:"headquarters,omitempty"`
-	Images *struct {
+
+	// Highlight In search results, the fragments of `highlight` by field; absent if no word is marked.
+	Highlight *map[string]interface{} `json:"highlight,omitempty"`
+	Images    *struct {
 		Cover *string `json:"cover,omitempty"`
 		Logo  *string `json:"logo,omitempty"`
 	} `json:"images,omitempty"`
@@ -1056,6 +1062,9 @@ type Company struct {
 	//
 	// Examples: 2026-10-02T00:00:00Z
 	LastUpdated *Timestamp `json:"last_updated,omitempty"`
+
+	// MatchedQueries In search results, the values of `_name` of the clauses that match; absent if there are none.
+	MatchedQueries *[]string `json:"matched_queries,omitempty"`
 
 	// NetworkId The professional network's internal company ID.
 	NetworkId   *string `json:"network_id,omitempty"`

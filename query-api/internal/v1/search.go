@@ -163,8 +163,8 @@ func searchRequest(ctx context.Context, in *search.Searcher, body *api.SearchReq
 	}
 	switch {
 	case r.From+r.Size > search.MaxWindow:
-		return r, invalidf("from + size is %d: it must be at most %d; for later results send next_cursor of the previous "+
-			"page as cursor", r.From+r.Size, search.MaxWindow)
+		return r, invalidf("from + size is %d: it must be at most %d; for later results send next_cursor of the "+
+			"previous page as cursor", r.From+r.Size, search.MaxWindow)
 	case r.From > 0 && r.Cursor != "":
 		return r, invalidf("from cannot be used with a cursor, which has its place: omit one of them")
 	case len(r.Collapse) > 0 && r.Collapse.Kind() != 'n' && r.Cursor != "":

@@ -974,6 +974,12 @@ class ProfileCertification(TypedDict):
 
 
 class Company(TypedDict):
+    field_score: NotRequired[float]
+    """In search results, the score, if the order depends on scores or with `track_scores`."""
+    highlight: NotRequired[dict[str, list[str]]]
+    """In search results, the fragments of `highlight` by field; absent if no word is marked."""
+    matched_queries: NotRequired[list[str]]
+    """In search results, the values of `_name` of the clauses that match; absent if there are none."""
     company_id: NotRequired[str]
     """Internal company ID."""
     network_slug: NotRequired[str]

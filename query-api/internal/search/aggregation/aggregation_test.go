@@ -64,7 +64,9 @@ func TestFinish_MergedPartialsGiveTheResultOfElasticsearch(t *testing.T) {
 		{
 			Name: "words", Kind: aggregation.Terms, Field: field("w", readmodel.SearchText), Size: 2, MinCount: 1,
 			Orders: []aggregation.Order{{By: aggregation.BySub, Descending: true}},
-			Sub:    []aggregation.Aggregation{{Name: "sum", Kind: aggregation.Sum, Field: field("n", readmodel.SearchLong)}},
+			Sub: []aggregation.Aggregation{
+				{Name: "sum", Kind: aggregation.Sum, Field: field("n", readmodel.SearchLong)},
+			},
 		},
 		{
 			Name: "years", Kind: aggregation.DateHistogram, Field: field("d", readmodel.SearchDate), Interval: year,
@@ -118,8 +120,8 @@ func TestAppend_RepeatedKeysAreRejected(t *testing.T) {
 	values, err := aggregation.Finish(list, aggregation.NewPartials(list))
 	require.NoError(t, err)
 	_, err = aggregation.Append(nil, list, values)
-	require.EqualError(t, err, `aggregations: "r" is keyed, and two of its buckets have the key "*-5.0": omit keyed, or `+
-		`use other keys or another format`)
+	require.EqualError(t, err, `aggregations: "r" is keyed, and two of its buckets have the key "*-5.0": omit keyed, `+
+		`or use other keys or another format`)
 	list[0].Keyed = false
 	body, err := aggregation.Append(nil, list, values)
 	require.NoError(t, err)
@@ -133,7 +135,9 @@ func TestFinish_OrdersByAverageWithMissingOnesLast(t *testing.T) {
 		list := []aggregation.Aggregation{{
 			Name: "words", Kind: aggregation.Terms, Field: field("w", readmodel.SearchText), Size: 10, MinCount: 1,
 			Orders: []aggregation.Order{{By: aggregation.BySub, Descending: descending}},
-			Sub:    []aggregation.Aggregation{{Name: "avg", Kind: aggregation.Avg, Field: field("n", readmodel.SearchLong)}},
+			Sub: []aggregation.Aggregation{
+				{Name: "avg", Kind: aggregation.Avg, Field: field("n", readmodel.SearchLong)},
+			},
 		}}
 		p := aggregation.NewPartials(list)
 		for word, n := range map[string]int64{"a": 0, "b": 2, "c": 1, "d": 0} {

@@ -8,8 +8,8 @@ import (
 )
 
 // ErrTooManyValues is the error of aggregations of more than MaxCollected distinct values.
-var ErrTooManyValues = fmt.Errorf("aggregations: more than %d distinct values have to be counted: narrow the query, or "+
-	"aggregate a field with fewer values", MaxCollected)
+var ErrTooManyValues = fmt.Errorf("aggregations: more than %d distinct values have to be counted: narrow the query, "+
+	"or aggregate a field with fewer values", MaxCollected)
 
 // ErrTooManyBuckets is the error of aggregations with more than MaxBuckets buckets.
 var ErrTooManyBuckets = fmt.Errorf("aggregations: the result has more than %d buckets: use a smaller size, a longer "+
@@ -26,8 +26,8 @@ func (b *Budget) Exceeded() bool { return b.used.Load() > MaxCollected }
 
 // Partial accumulates the documents of an aggregation in one bucket of the aggregation around it.
 type Partial struct {
-	// Fixed are the buckets of Range, Filter, Filters, Nested and ReverseNested, in the order of the request; those that
-	// no filter matches come last.
+	// Fixed are the buckets of Range, Filter, Filters, Nested and ReverseNested, in the order of the request; the
+	// documents that no filter matches come last.
 	Fixed []Bucket
 	// values are the buckets of Terms and DateHistogram; nil ones are the values of Cardinality.
 	values map[Key]*Bucket

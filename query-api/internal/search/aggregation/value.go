@@ -88,8 +88,8 @@ func (a *Aggregation) sortValue(v *Value) float64 {
 type RepeatedKeyError struct{ Aggregation, Key string }
 
 func (e *RepeatedKeyError) Error() string {
-	return fmt.Sprintf("aggregations: %q is keyed, and two of its buckets have the key %q: omit keyed, or use other keys or "+
-		"another format", e.Aggregation, e.Key)
+	return fmt.Sprintf("aggregations: %q is keyed, and two of its buckets have the key %q: omit keyed, or use other keys "+
+		"or another format", e.Aggregation, e.Key)
 }
 
 // Append appends the results of aggregations as a JSON object, in the shape of Elasticsearch. It returns a

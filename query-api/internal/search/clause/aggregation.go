@@ -138,8 +138,8 @@ func (l *aggregationLowering) one(m member, levels, depth int) (out aggregation.
 			return out, p.errorf("is not supported: it is not returned")
 		default:
 			if body != nil {
-				return out, p.errorf("found two aggregation type definitions in [%s]: [%s] and [%s]", cut(m.name), body.name,
-					cut(p.name))
+				return out, p.errorf("found two aggregation type definitions in [%s]: [%s] and [%s]", cut(m.name),
+					body.name, cut(p.name))
 			}
 			body = p
 		}
@@ -149,7 +149,8 @@ func (l *aggregationLowering) one(m member, levels, depth int) (out aggregation.
 	}
 	i := slices.IndexFunc(l.kinds, func(k AggregationKind) bool { return string(k.Kind) == body.name })
 	if i < 0 {
-		return out, body.errorf("unknown or unsupported aggregation type [%s]: %s", cut(body.name), l.instead(body.name))
+		return out, body.errorf("unknown or unsupported aggregation type [%s]: %s", cut(body.name),
+			l.instead(body.name))
 	}
 	kind := &l.kinds[i]
 	out = aggregation.Aggregation{Name: m.name, Kind: kind.Kind}
@@ -166,7 +167,8 @@ func (l *aggregationLowering) one(m member, levels, depth int) (out aggregation.
 	defer func() { l.nested = outer }()
 	if inside != nil {
 		if kind.Kind.IsMetric() {
-			return out, inside.errorf("aggregator [%s] of type [%s] cannot accept sub-aggregations", cut(m.name), kind.Kind)
+			return out, inside.errorf("aggregator [%s] of type [%s] cannot accept sub-aggregations", cut(m.name),
+				kind.Kind)
 		}
 		if out.Sub, err = l.list(inside.value, levels, depth+1); err != nil {
 			return out, err
@@ -269,7 +271,8 @@ func (l *aggregationLowering) field(a *args, out *aggregation.Aggregation) (valu
 	case f.IsText():
 		return at, at.errorf("text fields cannot be aggregated: use %s.keyword", f.Name())
 	case l.hidden(f) && (f.Nested == "" || f.Flat):
-		return at, at.errorf("the field %s is not in the elements of %s: put it into reverse_nested", f.Name(), l.nested)
+		return at, at.errorf("the field %s is not in the elements of %s: put it into reverse_nested", f.Name(),
+			l.nested)
 	case l.hidden(f):
 		return at, at.errorf("the field %s is not in the elements of %s", f.Name(), l.nested)
 	}
@@ -497,8 +500,8 @@ func (l *aggregationLowering) histogram(a *args, out *aggregation.Aggregation) e
 		return a.at.errorf("needs either calendar_interval or fixed_interval")
 	case isCalendar:
 		if out.Interval, ok = aggregation.CalendarRounding(calendar.text); !ok || calendar.kind != '"' {
-			return calendar.errorf("must be one of minute, hour, day, week, month, quarter, year, 1m, 1h, 1d, 1w, 1M, " +
-				"1q, 1y")
+			return calendar.errorf("must be one of minute, hour, day, week, month, quarter, year, 1m, 1h, 1d, 1w, " +
+				"1M, 1q, 1y")
 		}
 	default:
 		if out.Interval, ok = aggregation.FixedRounding(fixed.text); !ok || fixed.kind != '"' {
@@ -655,8 +658,8 @@ func (l *aggregationLowering) orders(body *member, out *aggregation.Aggregation)
 		default:
 			o.By = aggregation.BySub
 			if o.Sub = orderedBy(out.Sub, m.name); o.Sub < 0 {
-				return m.errorf("invalid aggregation order path: it is _count, _key, or the name of a metric, filter, " +
-					"nested or reverse_nested aggregation inside")
+				return m.errorf("invalid aggregation order path: it is _count, _key, or the name of a metric, " +
+					"filter, nested or reverse_nested aggregation inside")
 			}
 		}
 		out.Orders = append(out.Orders, o)

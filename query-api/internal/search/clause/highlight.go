@@ -55,7 +55,8 @@ func (l *lowering) highlight(v value, n algebra.Node) ([]algebra.Highlight, erro
 	var out []algebra.Highlight
 	for _, item := range items {
 		if item.kind != '{' {
-			return nil, item.errorf("must be an object of fields, such as {\"profile.headline\": {}}, not %s", item.what())
+			return nil, item.errorf("must be an object of fields, such as {\"profile.headline\": {}}, not %s",
+				item.what())
 		}
 		for _, m := range item.members {
 			list, err := l.highlightFields(m, defaults)
@@ -63,7 +64,8 @@ func (l *lowering) highlight(v value, n algebra.Node) ([]algebra.Highlight, erro
 				return nil, err
 			}
 			for _, f := range list { // The first of several requests counts.
-				if !slices.ContainsFunc(out, func(o algebra.Highlight) bool { return o.Field.Name() == f.Field.Name() }) {
+				isSame := func(o algebra.Highlight) bool { return o.Field.Name() == f.Field.Name() }
+				if !slices.ContainsFunc(out, isSame) {
 					out = append(out, f)
 				}
 			}
@@ -115,14 +117,14 @@ func (l *lowering) highlightFields(m member, defaults algebra.Highlight) ([]alge
 	if err := a.done(); err != nil {
 		return nil, err
 	}
-	var out []algebra.Highlight
-	for _, f := range l.collection.Fields {
-		defaults.Field = algebra.Field{SearchField: f}
-		if strings.Contains(m.name, "*") && f.Type == readmodel.SearchText && matchName(m.name, f.Path) && !l.hidden(defaults.Field) {
-			out = append(out, defaults)
-		}
-	}
 	if strings.Contains(m.name, "*") {
+		var out []algebra.Highlight
+		for _, f := range l.collection.Fields {
+			defaults.Field = algebra.Field{SearchField: f}
+			if f.Type == readmodel.SearchText && matchName(m.name, f.Path) && !l.hidden(defaults.Field) {
+				out = append(out, defaults)
+			}
+		}
 		return out, nil
 	}
 	f, err := l.resolve(m.value, m.name)

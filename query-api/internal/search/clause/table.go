@@ -129,8 +129,8 @@ func clauses() []Clause {
 	}
 	for i := range list {
 		list[i].onField = slices.Contains([]string{
-			"match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "fuzzy", "regexp", "terms_set", "term", "range",
-			"prefix", "wildcard",
+			"match", "match_phrase", "match_phrase_prefix", "match_bool_prefix", "fuzzy", "regexp", "terms_set", "term",
+			"range", "prefix", "wildcard",
 		}, list[i].Name)
 	}
 	for _, r := range [][2]string{

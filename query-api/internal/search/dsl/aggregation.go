@@ -11,8 +11,8 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// maxShardTerms is the number of terms that a shard returns. A result that it truncates is rejected, unless the shard is
-// the only one. It is below aggregation.MaxBuckets, the default of the cluster setting.
+// maxShardTerms is the number of terms that a shard returns. A result that it truncates is rejected, unless the shard
+// is the only one. It is below aggregation.MaxBuckets, the default of the cluster setting.
 const maxShardTerms = 50_000
 
 // precision is the precision_threshold of cardinality, its maximum: the error is about 0.2%.
@@ -186,8 +186,8 @@ func (r *valueReader) value(a *aggregation.Aggregation, from bucket) (v aggregat
 			return v, err
 		}
 		if mayLack != 0 {
-			return v, &UnsupportedError{fmt.Sprintf("the aggregation %q has more than %d values in a shard, so that it would "+
-				"not be exact: narrow the query, or order by _key", a.Name, maxShardTerms)}
+			return v, &UnsupportedError{fmt.Sprintf("the aggregation %q has more than %d values in a shard, so that it "+
+				"would not be exact: narrow the query, or order by _key", a.Name, maxShardTerms)}
 		}
 		if err := json.Unmarshal(from["sum_other_doc_count"], &v.Other); err != nil {
 			return v, err

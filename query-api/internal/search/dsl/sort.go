@@ -90,6 +90,7 @@ func innerHits(h *algebra.InnerHits) Object {
 		keys = append(keys, Object{"_doc": Object{"order": "asc"}})
 	}
 	return Object{
-		"name": h.Name, "from": 0, "size": max(1, h.From+h.Size), "sort": keys, "_source": false, "track_scores": h.Scored(),
+		"name": h.Name, "from": 0, "size": max(1, h.From+h.Size), "sort": keys, "_source": false,
+		"track_scores": h.Scored(),
 	}
 }

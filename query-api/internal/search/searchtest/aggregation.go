@@ -28,8 +28,8 @@ func (g *Generator) aggregations(s scope, levels int) map[string]any {
 func (g *Generator) aggregation(s scope, levels int) map[string]any {
 	kinds := []string{"filter"}
 	if levels > 0 {
-		kinds = append(kinds, "terms", "terms", "range", "date_histogram", "filters", "cardinality", "min", "max", "avg",
-			"sum", "value_count")
+		kinds = append(kinds, "terms", "terms", "range", "date_histogram", "filters", "cardinality", "min", "max",
+			"avg", "sum", "value_count")
 	}
 	switch {
 	case s.path == "" && len(g.schema.nested) == 0:
@@ -131,7 +131,8 @@ func (g *Generator) aggregationFilter(s scope) any {
 		raw, err := json.Marshal(q, json.Deterministic(true))
 		body := string(raw)
 		unnamed := strings.Contains(body, "query_string") || strings.Contains(body, "multi_match")
-		if q != nil && err == nil && len(named) == 0 && !identifies(body) && !strings.Contains(body, "min_score") && !strings.Contains(body, "_name\"") &&
+		if q != nil && err == nil && len(named) == 0 && !identifies(body) && !strings.Contains(body, "min_score") &&
+			!strings.Contains(body, `_name"`) &&
 			!(unnamed && !strings.Contains(body, `"fields"`)) && !strings.Contains(body, `"ids"`) {
 			return q
 		}
@@ -304,8 +305,8 @@ func (g *Generator) orderBySub(kind string, out, sub map[string]any) {
 	}
 	for _, name := range sorted(sub) {
 		inner, _ := sub[name].(map[string]any)
-		for _, metric := range []string{"min", "max", "sum", "avg", "value_count", "cardinality", "filter", "reverse_nested",
-			"nested"} {
+		for _, metric := range []string{"min", "max", "sum", "avg", "value_count", "cardinality", "filter",
+			"reverse_nested", "nested"} {
 			if inner[metric] != nil && !strings.Contains(name, ".") {
 				args, _ := out[kind].(map[string]any)
 				args["order"] = object(name, pick(g.r, "asc", "desc"))

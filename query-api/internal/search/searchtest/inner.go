@@ -271,7 +271,8 @@ func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 		place := window.from + i
 		found := -1
 		for k := range shown {
-			if !taken[k] && shown[k] == text && want.Offsets[k] == got.Offsets[i] && (anyOrder || want.alike(window, place, k)) {
+			if !taken[k] && shown[k] == text && want.Offsets[k] == got.Offsets[i] &&
+				(anyOrder || want.alike(window, place, k)) {
 				found = k
 				break
 			}
