@@ -99,7 +99,7 @@ func CountHeadcounts(ctx context.Context, conn driver.Conn, at time.Time) error 
 	settings["max_threads"], settings["max_bytes_before_external_group_by"] = 1, headcountBytes
 	settings["distributed_foreground_insert"] = 1
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
-	run := uint64(at.UnixMicro()) //nolint:gosec // a time after 1970
+	run := uint64(at.UnixMicro())
 	if err := conn.Exec(ctx, headcountStatement(run, at.UTC().Format(time.DateOnly))); err != nil {
 		return fmt.Errorf("count people by company: %w", err)
 	}
@@ -140,7 +140,7 @@ func HeadcountSource(ctx context.Context, conn driver.Conn) (sum uint64, counted
 		return 0, time.Time{}, fmt.Errorf("read the state of headcounts: %w", err)
 	}
 	if run > 0 {
-		counted = time.UnixMicro(int64(run)) //nolint:gosec // a time
+		counted = time.UnixMicro(int64(run))
 	}
 	return sum, counted, nil
 }

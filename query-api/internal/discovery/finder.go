@@ -275,7 +275,7 @@ func (f *Finder) PublishFeedback(ctx context.Context, feedback *event.Feedback) 
 		ContentType: "application/json",
 	})
 	m.Metadata[bus.MetadataKey] = feedback.ID
-	if err := f.publisher.Publish(event.TopicFeedback, m); err != nil {
+	if err := f.publisher.Publish(event.TopicFeedback, m); err != nil { //nolint:contextcheck // the message carries it
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
