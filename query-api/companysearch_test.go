@@ -61,6 +61,8 @@ func TestCompanySearch_AnswersQueriesOverCompanies(t *testing.T) {
 		`{"range":{"profile.employees":{"gt":7,"lte":5000}}}`:                                                     "c1 c3",
 		`{"term":{"profile.domain.keyword":"acme.example"}}`:                                                      "c1",
 		`{"match":{"headquarters.city":"são"}}`:                                                                   "c2",
+		`{"match":{"headquarters.city.folded":"SAO PAULO"}}`:                                                      "c2",
+		`{"match":{"profile.name.code":"initech"}}`:                                                               "c3",
 		`{"prefix":{"headquarters.postal_code.keyword":"1100"}}`:                                                  "c1",
 		`{"term":{"network_slug.keyword":"globex"}}`:                                                              "c2",
 		`{"term":{"network_id":"33"}}`:                                                                            "c3",
