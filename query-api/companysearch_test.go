@@ -61,6 +61,8 @@ func TestCompanySearch_AnswersQueriesOverCompanies(t *testing.T) {
 		`{"range":{"profile.employees":{"gt":7,"lte":5000}}}`:                                                     "c1 c3",
 		`{"term":{"profile.domain.keyword":"acme.example"}}`:                                                      "c1",
 		`{"match":{"headquarters.city":"são"}}`:                                                                   "c2",
+		`{"match":{"headquarters.city.folded":"SAO PAULO"}}`:                                                      "c2",
+		`{"match":{"profile.name.code":"initech"}}`:                                                               "c3",
 		`{"prefix":{"headquarters.postal_code.keyword":"1100"}}`:                                                  "c1",
 		`{"term":{"network_slug.keyword":"globex"}}`:                                                              "c2",
 		`{"term":{"network_id":"33"}}`:                                                                            "c3",
@@ -82,9 +84,9 @@ func TestCompanySearch_AnswersQueriesOverCompanies(t *testing.T) {
 	require.NotEmpty(t, got.header.Get("X-Quota-Remaining"))
 	first := got.json()["results"].([]any)[0].(map[string]any)
 	require.Equal(t, "c2", first["company_id"], "the shorter text scores higher")
-	enriched := f.post("/v1/company/enrich", `{"network_slug":"globex"}`).json()["company"]
 	require.Positive(t, first["_score"])
 	delete(first, "_score")
+	enriched := f.post("/v1/company/enrich", `{"network_slug":"globex"}`).json()["company"]
 	require.Equal(t, enriched, first, "the company of enrichment")
 
 	sorted := f.post(companySearchPath, `{"query":{"match_all":{}},"sort":[{"profile.employees":"desc"}],`+
@@ -98,6 +100,25 @@ func TestCompanySearch_AnswersQueriesOverCompanies(t *testing.T) {
 		map[string]any{"company_id": "c2"}, map[string]any{"company_id": "c1"}, map[string]any{"company_id": "c3"},
 		map[string]any{"company_id": "c4"},
 	}, ids["results"])
+}
+
+func TestCompanySearch_Aggregates(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkCompany, searchedCompanies()...)
+	got := f.post(companySearchPath, `{"query":{"match_all":{}},"size":0,"aggs":{"industries":{"terms":{"field":`+
+		`"profile.industry.keyword"}},"topics":{"terms":{"field":"profile.specialties.keyword"}},"largest":{"max":{"field":`+
+		`"profile.employees"}}}}`)
+	require.Equal(t, "0", got.header.Get("X-Credits-Charged"))
+	found := got.json()["aggregations"].(map[string]any)
+	buckets := func(name string) (out []string) {
+		for _, b := range found[name].(map[string]any)["buckets"].([]any) {
+			out = append(out, fmt.Sprint(b.(map[string]any)["key"], " ", b.(map[string]any)["doc_count"]))
+		}
+		return out
+	}
+	require.Equal(t, []string{"Energy 1", "Software 1"}, buckets("industries"))
+	require.Equal(t, []string{"Dashboards 1", "Data Engineering 1", "Engineering of Data 1"}, buckets("topics"))
+	require.EqualValues(t, 5000, found["largest"].(map[string]any)["value"])
 }
 
 func TestCompanySearch_WithdrawnCompaniesAreNotFound(t *testing.T) {
@@ -182,21 +203,22 @@ func TestCompanySearch_ChargesLikePersonSearch(t *testing.T) {
 func TestCompanySearch_RefusesByName(t *testing.T) {
 	f := start(t, nil)
 	for body, want := range map[string]string{
-		`{"query":{"match":{"profile.headline":"x"}}}`:                                     `unknown field "profile.headline"`,
-		`{"query":{"match":{"profile.nmae":"x"}}}`:                                         `did you mean "profile.name"?`,
-		`{"query":{"match":{"images.logo":"x"}}}`:                                          "is returned, but not searchable",
-		`{"query":{"range":{"last_updated":{"gte":"2026"}}}}`:                              "is returned, but not searchable",
-		`{"query":{"nested":{"path":"experience","query":{"match_all":{}}}}}`:              "companies have none",
-		`{"query":{"nested":{"path":"profile.specialties","query":{"match_all":{}}}}}`:     "companies have none",
-		`{"query":{"prefix":{"_id":"c"}}}`:                                                 "use company_id.keyword",
-		`{"query":{"knn":{}}}`:                                                             "knn is not supported",
-		`{"query":{}}`:                                                                     "for all companies",
-		`{"query":{"match_all":{}},"size":101}`:                                            "from 0 to 100",
-		`{"query":{"match_all":{}},"explain":true}`:                                        "/v1/company/search/explain",
-		`{"query":{"match_all":{}},"sort":["profile.connections"]}`:                        `unknown field`,
-		`{"query":{"match_all":{}},"sort":["profile.name"]}`:                               "profile.name.keyword",
-		`{"query":{"match_all":{}},"cursor":"x"}`:                                          "cursor",
-		`{"query":{"match_all":{}},"aggs":{"a":{"terms":{"field":"company_id.keyword"}}}}`: "aggs.a.terms.field",
+		`{"query":{"match":{"profile.headline":"x"}}}`:                                          `unknown field "profile.headline"`,
+		`{"query":{"match":{"profile.nmae":"x"}}}`:                                              `did you mean "profile.name"?`,
+		`{"query":{"match":{"images.logo":"x"}}}`:                                               "is returned, but not searchable",
+		`{"query":{"range":{"last_updated":{"gte":"2026"}}}}`:                                   "is returned, but not searchable",
+		`{"query":{"nested":{"path":"experience","query":{"match_all":{}}}}}`:                   "companies have none",
+		`{"query":{"nested":{"path":"profile.specialties","query":{"match_all":{}}}}}`:          "companies have none",
+		`{"query":{"prefix":{"_id":"c"}}}`:                                                      "use company_id.keyword",
+		`{"query":{"knn":{}}}`:                                                                  "knn is not supported",
+		`{"query":{}}`:                                                                          "for all companies",
+		`{"query":{"match_all":{}},"size":101}`:                                                 "from 0 to 100",
+		`{"query":{"match_all":{}},"explain":true}`:                                             "/v1/company/search/explain",
+		`{"query":{"match_all":{}},"sort":["profile.connections"]}`:                             `unknown field`,
+		`{"query":{"match_all":{}},"sort":["profile.name"]}`:                                    "profile.name.keyword",
+		`{"query":{"match_all":{}},"cursor":"x"}`:                                               "cursor",
+		`{"query":{"match_all":{}},"aggs":{"a":{"terms":{"field":"profile.name.keyword"}}}}`:    "names of companies are not aggregated",
+		`{"query":{"match_all":{}},"aggs":{"a":{"terms":{"field":"profile.website.keyword"}}}}`: "URLs are not aggregated",
 	} {
 		got := f.post(companySearchPath, body)
 		require.Equal(t, http.StatusBadRequest, got.status, body)

@@ -160,7 +160,7 @@ func TestClients_GoCallsEveryOperation(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, explained.Value.Statements)
 
-	polltest.Until(t, time.Minute, func() bool { // the projector counts them
+	polltest.Until(t, 5*time.Minute, func() bool { // the projector counts them
 		values, err := api.SuggestValues(ctx, "profile.location.country.keyword", "", 1)
 		require.NoError(t, err)
 		return len(values.Value.Values) == 1 && values.Value.Values[0].Count >= 3

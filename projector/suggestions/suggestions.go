@@ -48,7 +48,7 @@ func Refresh(ctx context.Context, conn driver.Conn, minAge time.Duration) (done 
 		return false, nil
 	}
 	source, err := readmodel.SuggestionSource(ctx, conn)
-	if err != nil || newest.Run > 0 && source == newest.Source {
+	if err != nil || source == newest.Source { // without a run, no people
 		return false, err
 	}
 	layout, err := readmodel.FindLayout(ctx, conn)

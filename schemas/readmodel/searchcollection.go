@@ -47,6 +47,12 @@ func CompaniesCollection() SearchCollection {
 			KeywordIndexed: whole,
 		}
 	}
+	// Names, texts and places also have subfields.
+	prose := func(path string, whole bool) SearchField {
+		f := text(path, true, whole)
+		f.Subfields = true
+		return f
+	}
 	number := func(path string) SearchField {
 		return SearchField{Path: path, Column: strings.ReplaceAll(path, ".", "_"), Type: SearchLong}
 	}
@@ -59,10 +65,10 @@ func CompaniesCollection() SearchCollection {
 			text("company_id", false, false),
 			text("network_slug", true, true),
 			text("network_id", true, true),
-			text("profile.name", true, true),
-			text("profile.tagline", true, false),
-			text("profile.description", true, false),
-			text("profile.industry", true, true),
+			prose("profile.name", true),
+			prose("profile.tagline", false),
+			prose("profile.description", false),
+			prose("profile.industry", true),
 			text("profile.company_size", true, true),
 			number("profile.employees"),
 			number("profile.founded"),
@@ -70,9 +76,9 @@ func CompaniesCollection() SearchCollection {
 			text("profile.domain", true, true),
 			text("profile.phone", true, true),
 			specialties,
-			text("headquarters.city", true, true),
-			text("headquarters.region", true, true),
-			text("headquarters.country", true, true),
+			prose("headquarters.city", true),
+			prose("headquarters.region", true),
+			prose("headquarters.country", true),
 			text("headquarters.postal_code", true, true),
 			text("headquarters.line1", true, false),
 			text("headquarters.line2", true, false),

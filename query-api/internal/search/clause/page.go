@@ -59,11 +59,14 @@ record ([MAPPING.md](../../schemas/MAPPING.md), 5.1).
 	b.WriteString("\n`_id` is the profile ID; `ids`, `term`, `terms`, `match` and `exists` support it, at the root " +
 		"and inside `nested`.\n\n### Fields of companies\n\n| field | type |\n|---|---|\n")
 	for _, f := range readmodel.CompaniesCollection().Fields {
-		list := ""
-		if f.Flat {
-			list = "; a list of values"
+		kind := types[f.Type]
+		if f.Subfields {
+			kind += ", `.folded`, `.code`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s%s |\n", f.Path, types[f.Type], list)
+		if f.Flat {
+			kind += "; a list of values"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Path, kind)
 	}
 	b.WriteString("\n`_id` is the company ID. `profile.domain` is the registrable domain of `profile.website`, and not " +
 		"returned. Companies have no nested fields.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")

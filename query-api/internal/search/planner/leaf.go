@@ -250,7 +250,7 @@ func ValuesStatement(f algebra.Field, part string) Statement {
 }
 
 // SharedStatement reads the profile IDs of the people of a part with one of some hashes. Its rows are offset and
-// profile_id.
+// its ID.
 func SharedStatement(hashes []uint64, part string) Statement {
 	c := newCompiler()
 	list := make([]string, len(hashes))
