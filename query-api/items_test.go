@@ -148,7 +148,8 @@ func TestEnrich_LinkedRecordsTakeOneLookup(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindCodehostPerson,
 		codehostPerson(12, "octavia", "2026-01-01", `"network_username":"net","full_name":"Octavia Lin"`),
-		codehostPerson(13, "linked", "2026-01-01"), codehostPerson(14, "dangling", "2026-01-01", `"network_username":"none"`))
+		codehostPerson(13, "linked", "2026-01-01"),
+		codehostPerson(14, "dangling", "2026-01-01", `"network_username":"none"`))
 	f.insert(record.KindAccountLink, `{"a":{"platform":"network","username":"second"},"b":{"platform":"codehost",`+
 		`"username":"linked"},"source":"s","observed_at":"2026-01-01"}`)
 	f.insert(record.KindNetworkPerson, networkPerson("p1", "net", "2026-01-01"),
@@ -187,8 +188,9 @@ func TestEnrich_ManyHintsAreNotTrusted(t *testing.T) {
 	var people, links []string
 	for i := range 2 * readmodel.MaxHints {
 		people = append(people, networkPerson(fmt.Sprintf("p%d", i), fmt.Sprintf("net-%d", i), "2026-01-01"))
-		links = append(links, fmt.Sprintf(`{"a":{"platform":"codehost","username":"octavia"},"b":{"platform":"network",`+
-			`"username":"net-%d"},"source":"s","confidence":%.4f,"observed_at":"2026-01-01"}`, i, 0.95+float64(i%2)/100))
+		links = append(links, fmt.Sprintf(`{"a":{"platform":"codehost","username":"octavia"},`+
+			`"b":{"platform":"network","username":"net-%d"},"source":"s","confidence":%.4f,`+
+			`"observed_at":"2026-01-01"}`, i, 0.95+float64(i%2)/100))
 	}
 	f.insert(record.KindCodehostPerson, codehostPerson(12, "octavia", "2026-01-01"))
 	f.insert(record.KindAccountLink, links...)

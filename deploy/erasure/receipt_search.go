@@ -155,8 +155,8 @@ func tableQueries(set *suppress.Set) []tableQuery {
 		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none,
 			func(a, b, _ string, _ []string) bool { return linked(a) || linked(b) }},
 		{"lookups",
-			"toString(target_kind), target, if(startsWith(type, 'link.'), concat(substring(type, 6), ':', value), ''), " +
-				"[type, source]", func(kind, target, link string, hint []string) bool {
+			"toString(target_kind), target, if(startsWith(type, 'link.'), concat(substring(type, 6), ':', value), " +
+				"''), [type, source]", func(kind, target, link string, hint []string) bool {
 				row := readmodel.LookupRow{Type: hint[0], Source: hint[1]}
 				return byID(kind, target, "", nil) || kind == readmodel.TargetAccount &&
 					(linked(target) || linked(link)) || row.NamerSuppressed(set)

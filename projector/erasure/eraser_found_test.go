@@ -79,9 +79,11 @@ func TestEraser_DeletesHintsOfErasedAccounts(t *testing.T) {
 		record.KindAccountLink: {`{"a":{"platform":"codehost","username":"ada"},` +
 			`"b":{"platform":"network","username":"ada-net"},"source":"s","observed_at":"2026"}`},
 	})
-	const hints = "SELECT count() FROM lookups FINAL WHERE type = 'hint.network' AND value = 'ada-net' AND target = 'p1'"
+	const hints = "SELECT count() FROM lookups FINAL WHERE type = 'hint.network' AND value = 'ada-net' AND " +
+		"target = 'p1'"
 	require.EqualValues(t, 4, h.Count(hints))
-	startEraser(t, h, projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")).await(t, event.ErasureSuppressed)
+	set := projectortest.SuppressedBy(t, suppress.Email, "ada@example.com")
+	startEraser(t, h, set).await(t, event.ErasureSuppressed)
 	require.EqualValues(t, 1, h.Count(hints))
 	require.EqualValues(t, 1, h.Count(hints+" AND source = 'ada0 2'"))
 }

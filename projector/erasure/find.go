@@ -235,7 +235,8 @@ const (
 // found by the person's id.
 func (f *scan) scanHints(ctx context.Context) error {
 	for _, table := range f.tables("lookups") {
-		query := "SELECT " + hintHash + ", type, source FROM " + f.layout.From(table) + " WHERE startsWith(claim, 'hint.')"
+		query := "SELECT " + hintHash + ", type, source FROM " + f.layout.From(table) +
+			" WHERE startsWith(claim, 'hint.')"
 		err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 			var hash uint64
 			var hint readmodel.LookupRow

@@ -268,13 +268,13 @@ func TestInsert_WritesHintsInAnyOrder(t *testing.T) {
 	withdrawn := projectortest.Decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"fourth"},`+
 		`"b":{"platform":"network","username":"net"},"source":"s","observed_at":"2026","deleted":true}`)
 	records := []*record.Record{person, account, named, link, withdrawn}
-	want := []string{"hint.codehost dev > 1 of net p", "hint.network net > p of fourth", "hint.network net > p of other 2",
-		"hint.network net > p of third"}
+	want := []string{"hint.codehost dev > 1 of net p", "hint.network net > p of fourth",
+		"hint.network net > p of other 2", "hint.network net > p of third"}
 	requireHints := func() {
 		t.Helper()
 		var got []string
-		query := "SELECT arraySort(groupArray(concat(type, ' ', value, ' > ', target, ' of ', source))) FROM lookups FINAL " +
-			"WHERE startsWith(type, 'hint.') AND NOT deleted AND key_hash = xxHash64(concat(" +
+		query := "SELECT arraySort(groupArray(concat(type, ' ', value, ' > ', target, ' of ', source))) " +
+			"FROM lookups FINAL WHERE startsWith(type, 'hint.') AND NOT deleted AND key_hash = xxHash64(concat(" +
 			"if(type = 'hint.network', 'codehost', 'network'), ' username', char(0), splitByChar(' ', source)[1]))"
 		require.NoError(t, s.Conn.QueryRow(t.Context(), query).Scan(&got))
 		require.Equal(t, want, got)

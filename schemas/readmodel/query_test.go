@@ -125,7 +125,8 @@ func TestNamed_ReturnsUsernamesWithCompleteHintsOnly(t *testing.T) {
 		return Named(rows, LookupCodehostUsername, LookupLinkCodehost, "ada", identity.Network)
 	}
 	hint := LookupRow{Type: "hint.network", Value: "one", TargetKind: TargetNetworkPerson, Source: "ada 1"}
-	require.Equal(t, []string{"one", "two", "three"}, named(append(rows, slices.Repeat([]LookupRow{hint}, MaxHints-1)...)))
+	require.Equal(t, []string{"one", "two", "three"},
+		named(append(rows, slices.Repeat([]LookupRow{hint}, MaxHints-1)...)))
 	require.Empty(t, named(append(rows, slices.Repeat([]LookupRow{hint}, MaxHints)...)), "some hints may be missing")
 	require.Empty(t, named(append(rows, LookupRow{cut: true})), "some rows may be missing")
 }
