@@ -46,7 +46,7 @@ func TestSearch_HighlightMarksWordsOfTheQuery(t *testing.T) {
 			},
 		},
 		{ // What is in the document is matched with fuzzy words, prefixes and patterns.
-			`{"bool":{"should":[{"fuzzy":{"profile.headline":"enginer"}},{"prefix":{"profile.headline":"softw"}},` +
+			`{"bool":{"should":[{"fuzzy":{"profile.headline":"enginere"}},{"prefix":{"profile.headline":"softw"}},` +
 				`{"wildcard":{"profile.headline":"l?v*"}},{"match_phrase":{"profile.headline":"data lover"}}]}}`,
 			`{"fields":{"profile.headline":{}}}`,
 			map[string]map[string]any{

@@ -126,7 +126,7 @@ func TestSearch_NamesOfMatchingClausesAreReturned(t *testing.T) {
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	page := f.search(`{"query":{"bool":{"_name":"all","should":[
 		{"match":{"profile.headline":{"query":"data","_name":"data"}}},
-		{"fuzzy":{"profile.headline":{"value":"enginer","_name":"fuzzy"}}},
+		{"fuzzy":{"profile.headline":{"value":"enginere","_name":"fuzzy"}}},
 		{"term":{"profile.connections":{"value":10,"_name":"ten"}}},
 		{"terms":{"profile.location.country.keyword":["Germany"],"_name":"country"}},
 		{"nested":{"path":"experience","_name":"jobs","query":{"term":{"experience.title.keyword":"Writer"}}}},

@@ -228,11 +228,11 @@ type Deps struct {
 	Now        func() time.Time
 }
 
-// Question is a saved question of analysts, Chart how its answer is drawn.
-type (
-	Question = explore.Question
-	Chart    = explore.Chart
-)
+// Question is a saved question of analysts.
+type Question = explore.Question
+
+// Chart is how the answer to a Question is drawn.
+type Chart = explore.Chart
 
 // Service is the query-api service.
 type Service struct {

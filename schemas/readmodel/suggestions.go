@@ -66,7 +66,7 @@ func NewSuggestionRun(began time.Time, after SuggestionRun) SuggestionRun {
 }
 
 // Began returns when the run began.
-func (r SuggestionRun) Began() time.Time { return time.UnixMicro(int64(r >> runShift)) } //nolint:gosec // 52 bits
+func (r SuggestionRun) Began() time.Time { return time.UnixMicro(int64(r >> runShift)) }
 
 // SuggestionState is a complete run; the zero value stands for none.
 type SuggestionState struct {

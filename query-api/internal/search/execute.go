@@ -211,7 +211,7 @@ func (s *Searcher) cluster(ctx context.Context) (name string, shards int, err er
 	err = s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)
-		shards = int(n) //nolint:gosec // a cluster has fewer
+		shards = int(n)
 		return err
 	})
 	return layout.Cluster, shards, err

@@ -408,7 +408,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	if page.Total == 0 {
 		return page, nil
 	}
-	if err := s.appendResults(page, r); err != nil {
+	if err := s.appendResults(page, r); err != nil { //nolint:contextcheck // patterns are matched with words of a page
 		return nil, err
 	}
 	if s.collapse != nil { // A group of a later page may have been on an earlier one.

@@ -48,7 +48,7 @@ func (s *Server) SuggestValues(
 		if *n < 1 || *n > maxSuggestions {
 			return nil, invalidf("size is %d: it must be from 1 to %d", *n, maxSuggestions)
 		}
-		size = int(*n)
+		size = *n
 	}
 	values, err := s.store.Suggest(ctx, f.Path, prefix, size)
 	if err != nil {

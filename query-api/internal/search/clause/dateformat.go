@@ -338,7 +338,7 @@ func appendDate(b []byte, parts []datePart, t time.Time, named bool) []byte {
 
 // write returns a part with n letters of a date in UTC.
 func (p datePart) write(t time.Time, n int) string {
-	value := 0
+	var value int
 	switch p.letter {
 	case 'y':
 		if n == 2 {

@@ -70,7 +70,7 @@ func FuzzHighlighter(f *testing.F) {
 	f.Add("İȺ ẞ 😀 Go!\n\n. .", "i̇", 1)
 	f.Fuzz(func(t *testing.T, s, w string, length int) {
 		if !utf8.ValidString(s) || !utf8.ValidString(w) || strings.ContainsAny(s, "[]") || length < 1 {
-			t.Skip()
+			return
 		}
 		for _, part := range fragments(t, word(w), 0, 1, s) {
 			require.Equal(t, strings.TrimSpace(s), strings.NewReplacer("[", "", "]", "").Replace(part))
