@@ -79,6 +79,10 @@ func TestClients_PostmanImportSendsWorkingRequests(t *testing.T) {
 			require.Len(t, report.Run.Executions, operations)
 			for _, e := range report.Run.Executions {
 				path, got := strings.Join(e.Item.Request.URL.Path, "/"), string(e.Response.Stream.Data)
+				if strings.HasPrefix(path, "v1/webhook") || strings.HasPrefix(path, "v1/keys/") {
+					require.Equal(t, http.StatusForbidden, e.Response.Code, "the key lacks manage: %s: %s", path, got)
+					continue
+				}
 				if strings.Contains(path, ":") {
 					require.Equal(t, http.StatusNotFound, e.Response.Code, "%s: %s", path, got)
 					continue

@@ -12,7 +12,7 @@ import pytest
 
 from muster_client import AsyncClient, Client
 
-ITERATORS = ("people", "search_pages", "bulk_results")
+ITERATORS = ("people", "companies", "search_pages", "bulk_results")
 
 
 @dataclass

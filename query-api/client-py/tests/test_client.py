@@ -30,7 +30,8 @@ def test_clients_have_one_method_per_operation() -> None:
     operations -= {"get_docs", "call_mcp"}  # pages, and a protocol of its own
     for kind in (Client, AsyncClient):
         methods = {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
-        assert methods - {"close", "aclose", "people", "companies", "search_pages", "wait_bulk", "bulk_results"} == operations
+        helpers = {"close", "aclose", "people", "companies", "search_pages", "wait_bulk", "bulk_results"}
+        assert methods - helpers == operations
 
 
 def test_clients_have_the_same_signatures() -> None:

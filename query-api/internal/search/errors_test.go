@@ -13,6 +13,7 @@ import (
 
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search/cursor"
+	"muster/schemas/readmodel"
 )
 
 // hungConn is a server that answers no statement, and a ping only if it is up.
@@ -50,7 +51,7 @@ func TestSearch_DistinguishesSlowReadsFromHungStore(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(store.Close)
 			s, err := New(Config{Timeout: 20 * time.Millisecond, Deadline: 20 * time.Millisecond}, Deps{
-				Conn: conn, Store: store, Key: make([]byte, cursor.KeySize),
+				Collection: readmodel.PeopleCollection(), Conn: conn, Store: store, Key: make([]byte, cursor.KeySize),
 				Logger: logger, Tracer: tracer, Now: time.Now,
 			})
 			require.NoError(t, err)

@@ -49,7 +49,8 @@ func TestQuery_RendersWhatIsLookedUp(t *testing.T) {
 		`{"nested":{"path":"experience","query":{"exists":{"field":"experience.title"}},"score_mode":"max",
 			"inner_hits":{"size":2,"sort":[{"experience.start_date":"desc"}]}}}`: `{"nested":{"path":"experience",
 			"query":{"exists":{"field":"experience.title.text"}},"score_mode":"max","inner_hits":{"name":"experience",
-			"from":0,"size":2,"_source":false,"sort":[{"experience.start_date":{"order":"desc","missing":"_last"}}]}}}`,
+			"from":0,"size":2,"_source":false,"track_scores":false,
+			"sort":[{"experience.start_date":{"order":"desc","missing":"_last"}}]}}}`,
 		`{"boosting":{"positive":{"match_all":{}},"negative":{"match_none":{}},"negative_boost":0.5,"boost":3}}`: `{
 			"boosting":{"positive":{"match_all":{}},"negative":{"match_none":{}},"negative_boost":0.5,"boost":3}}`,
 		`{"function_score":{"query":{"match_all":{}},"random_score":{},"min_score":1}}`: `{"function_score":{
