@@ -66,15 +66,14 @@ const SubfieldsSuffix = "-subfields"
 // Make creates an empty index and replaces an existing one. The settings are one shard, no replicas and no caches; add
 // has additional or different settings by name.
 func (n *Node) Make(ctx context.Context, name string, add map[string]any) error {
-	mapping := mapping
-	if !strings.HasSuffix(name, SubfieldsSuffix) {
-		mapping = bytes.ReplaceAll(mapping, []byte(subfields), nil)
-		mapping = bytes.ReplaceAll(mapping, []byte(analyzers), nil)
-	}
 	return n.makeWith(ctx, name, mapping, add)
 }
 
 func (n *Node) makeWith(ctx context.Context, name string, mapping []byte, add map[string]any) error {
+	if !strings.HasSuffix(name, SubfieldsSuffix) {
+		mapping = bytes.ReplaceAll(mapping, []byte(subfields), nil)
+		mapping = bytes.ReplaceAll(mapping, []byte(analyzers), nil)
+	}
 	if err := n.Do(ctx, http.MethodDelete, "/"+name+"?ignore_unavailable=true", nil, nil); err != nil {
 		return fmt.Errorf("remove index: %w", err)
 	}

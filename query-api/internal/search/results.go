@@ -2,7 +2,6 @@ package search
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -50,7 +49,7 @@ func (s *Search) appendResults(page *Page, r *ranking) error {
 func (s *Search) appendNames(b []byte, r *ranking, place int) (_ []byte, err error) {
 	var names []string
 	for k, n := range s.named {
-		if r.matches[place][k] && !slices.Contains(names, n.name) {
+		if r.matches[place][k] {
 			names = append(names, n.name)
 		}
 	}

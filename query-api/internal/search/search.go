@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -312,7 +313,10 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	out.sorts, inSort = clause.Sorts(r.Sort, "sort", options)
 	options.Unscored = inSort == nil && !out.scored()
 	inQuery := options
-	inQuery.NamedClause = func(name string, n algebra.Node) { out.named = append(out.named, namedClause{name, n}) }
+	inQuery.NamedClause = func(name string, n algebra.Node) {
+		out.named = slices.DeleteFunc(out.named, func(c namedClause) bool { return c.name == name })
+		out.named = append(out.named, namedClause{name, n})
+	}
 	if out.node, err = clause.Lower(r.Query, "query", inQuery); err != nil {
 		return nil, err
 	}

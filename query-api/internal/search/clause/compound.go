@@ -21,10 +21,10 @@ func lowerMatchNone(_ *lowering, c *Clause, v value) (algebra.Node, error) {
 func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	var b algebra.Bool
-	for _, occur := range []struct {
+	for _, occur := range []struct { // in the order of Elasticsearch (Options.NamedClause)
 		name string
 		into *[]algebra.Node
-	}{{"must", &b.Must}, {"filter", &b.Filter}, {"should", &b.Should}, {"must_not", &b.MustNot}} {
+	}{{"must", &b.Must}, {"must_not", &b.MustNot}, {"should", &b.Should}, {"filter", &b.Filter}} {
 		part, ok := a.get(occur.name)
 		if !ok || part.kind == 'n' || a.err != nil {
 			continue

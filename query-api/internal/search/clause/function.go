@@ -50,12 +50,6 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			single.members[1].name)
 	}
 	var err error
-	f.Node = algebra.All{}
-	if hasQuery {
-		if f.Node, err = l.clause(query); err != nil {
-			return nil, err
-		}
-	}
 	var items []value
 	switch {
 	case hasList && list.kind != '[':
@@ -74,6 +68,12 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			return nil, err
 		}
 		f.Functions = append(f.Functions, factor)
+	}
+	f.Node = algebra.All{}
+	if hasQuery { // after the functions (Options.NamedClause)
+		if f.Node, err = l.clause(query); err != nil {
+			return nil, err
+		}
 	}
 	if len(f.Functions) == 1 {
 		if _, all := f.Functions[0].Filter.(algebra.All); all || f.Functions[0].Filter == nil {

@@ -45,7 +45,8 @@ type Options struct {
 	Unscored bool
 	// Named, if set, is called with each field that the query names, also by a pattern or as one of all fields.
 	Named func(algebra.Field)
-	// NamedClause, if set, is called with each clause that has a _name.
+	// NamedClause, if set, is called with each clause that has a _name, in the order of Elasticsearch, in which a later
+	// one replaces one of the same name. It is not called within clauses that Elasticsearch rewrites to match_none.
 	NamedClause func(name string, n algebra.Node)
 }
 
@@ -103,6 +104,7 @@ type lowering struct {
 	elements      bool // sort keys of inner hits
 	sorting       bool // filter of a sort key, in which a path may be nested in itself
 	unshown       bool // no inner hits: inside must_not, match_none or the filter of a function
+	unnamed       bool // no names: inside what Elasticsearch rewrites to match_none
 	functions     bool // the query has a function_score
 }
 
@@ -144,14 +146,17 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		if err := nulls(c, m.value); err != nil {
 			return nil, err
 		}
-		outer, before := l.unshown, l.clauses
-		l.unshown = outer || isMatchNone(v)
+		outer, outerNames, before := l.unshown, l.unnamed, l.clauses
+		emptied := isMatchNone(v)
+		l.unshown = outer || emptied
+		l.unnamed = outerNames || emptied && c.Name != "match_none"
 		n, err := c.lower(l, c, m.value)
-		l.unshown = outer
+		unnamed := l.unnamed
+		l.unshown, l.unnamed = outer, outerNames
 		if err == nil && l.clauses == before { // It counts as its content, as in Lucene.
 			err = l.count(v, 1)
 		}
-		if err == nil && name != "" && l.options.NamedClause != nil {
+		if err == nil && name != "" && !unnamed && l.options.NamedClause != nil {
 			l.options.NamedClause(name, n)
 		}
 		return n, err

@@ -90,8 +90,8 @@ record ([MAPPING.md](../../schemas/MAPPING.md), 5.1).
 	}
 	fmt.Fprintf(&b, `
 Parameters that are not listed are rejected. All clauses have `+"`_name`"+`; `+"`matched_queries`"+` of a result lists the names of
-those that match the person, outside `+"`nested`"+`. Inside `+"`nested`"+` the fields of other objects do not exist, as in
-Elasticsearch.
+those that match the person, outside `+"`nested`"+`; of clauses with one name, the last counts. Inside `+"`nested`"+` the
+fields of other objects do not exist, as in Elasticsearch.
 
 Sort keys have %s, and `+"`nested`"+` has `+"`path`, `filter` and `max_children`"+`. An unknown field with an
 `+"`unmapped_type`"+` does not change the order. `+"`format`"+` is rejected, since sort values are not returned, and so is the
