@@ -40,7 +40,8 @@ type AccountsConfig struct {
 // Accounts reads and changes organizations and API keys, for operator commands. When a method
 // returns, its change is acknowledged on the account topic; replicas of the service apply it
 // shortly afterwards. It is safe for concurrent use, but two processes that change the same
-// organization or key concurrently overwrite each other's changes.
+// organization or key concurrently overwrite each other's changes. Of concurrent rotations of a
+// key at most one succeeds.
 type Accounts struct {
 	now       func() time.Time
 	directory *account.Directory

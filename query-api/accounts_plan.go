@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
 )
+
+// rotationTime is longer than a rotation of a key takes, with the difference of two clocks.
+const rotationTime = time.Minute
 
 // Plan is a named set of limits and prices.
 type Plan struct {
@@ -157,16 +162,39 @@ func (a *Accounts) recordChange(o *event.Organization, what string) {
 }
 
 // RotateKey creates a replacement for a key, which stays valid for grace so that callers can
-// switch. The last result is the only copy of the new secret key: show it once.
+// switch. The last result is the only copy of the new secret key: show it once. It returns
+// [v1.ErrKeyRotating] if another process rotates the key at the same time.
 func (a *Accounts) RotateKey(
 	ctx context.Context, id string, grace time.Duration,
 ) (old, created event.Key, secret event.APIKey, err error) {
-	if grace < 0 {
-		return old, created, secret, errors.New("rotate key: grace period is negative")
-	}
 	old, ok := a.directory.Key(id)
 	if !ok {
 		return old, created, secret, noSuchKey(id)
+	}
+	return a.rotateKey(ctx, old, grace)
+}
+
+// RotateKeyOnce is RotateKey for a key that was not rotated before; otherwise it returns [v1.ErrKeyRotating].
+func (a *Accounts) RotateKeyOnce(
+	ctx context.Context, id string, grace time.Duration,
+) (old, created event.Key, secret event.APIKey, err error) {
+	old, ok := a.directory.Key(id)
+	switch {
+	case !ok:
+		return old, created, secret, noSuchKey(id)
+	case old.ReplacedBy != "":
+		return old, created, secret, fmt.Errorf("rotate key %s: %w", id, v1.ErrKeyRotating)
+	}
+	return a.rotateKey(ctx, old, grace)
+}
+
+// rotateKey rotates a key that was read in the state old.
+func (a *Accounts) rotateKey(
+	ctx context.Context, old event.Key, grace time.Duration,
+) (_, created event.Key, secret event.APIKey, err error) {
+	id := old.ID
+	if grace < 0 {
+		return old, created, secret, errors.New("rotate key: grace period is negative")
 	}
 	if !old.ValidAt(a.time()) {
 		return old, created, secret, fmt.Errorf("rotate key %s: key is no longer valid; create a new one", id)
@@ -175,6 +203,13 @@ func (a *Accounts) RotateKey(
 		KeyOptions{Name: old.Name, Scopes: old.Scopes, ExpiresAt: old.ExpiresAt, Replaces: old.ID})
 	if err != nil {
 		return old, created, secret, err
+	}
+	if a.isRotatedElsewhere(old, created) {
+		err := fmt.Errorf("rotate key %s: %w", id, v1.ErrKeyRotating)
+		if _, revokeErr := a.RevokeKey(ctx, created.ID); revokeErr != nil {
+			err = errors.Join(err, revokeErr)
+		}
+		return old, event.Key{}, event.APIKey{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,4 +230,20 @@ func (a *Accounts) RotateKey(
 			fmt.Errorf("rotate key %s: new key created, but the old key was not expired: %w", id, err)
 	}
 	return old, created, secret, nil
+}
+
+// isRotatedElsewhere reports whether another call rotates the same key. Each call first publishes its new key and reads
+// the topic, which has one partition, up to it: of two calls, at least the one whose key is second sees the other's. Keys
+// from an earlier rotation, or from one that was interrupted rotationTime ago, do not count.
+func (a *Accounts) isRotatedElsewhere(old, created event.Key) bool {
+	if now, ok := a.directory.Key(old.ID); ok && now.ReplacedBy != old.ReplacedBy {
+		return true
+	}
+	since := created.CreatedAt.Add(-rotationTime)
+	if last, ok := a.directory.Key(old.ReplacedBy); ok && last.CreatedAt.After(since) {
+		since = last.CreatedAt
+	}
+	return slices.ContainsFunc(a.directory.Keys(old.OrganizationID), func(k event.Key) bool {
+		return k.Replaces == old.ID && k.ID != created.ID && k.RevokedAt.IsZero() && k.CreatedAt.After(since)
+	})
 }

@@ -1,6 +1,8 @@
 package queryapi_test
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,12 @@ import (
 // accountsOn opens the empty accounts of a broker.
 func accountsOn(t *testing.T) *queryapi.Accounts {
 	t.Helper()
+	return openAccounts(t, accountTopic(t))
+}
+
+// accountTopic starts a broker with an empty topic of accounts.
+func accountTopic(t *testing.T) bus.Config {
+	t.Helper()
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
 		if topic.Name == event.TopicAccount {
@@ -23,7 +31,7 @@ func accountsOn(t *testing.T) *queryapi.Accounts {
 			}}))
 		}
 	}
-	return openAccounts(t, cfg)
+	return cfg
 }
 
 func accountsFile(t *testing.T, text string) queryapi.AccountsFile {
@@ -292,5 +300,86 @@ func TestReadAccountsFile_NamesLineAndClosestKey(t *testing.T) {
 	for _, empty := range []string{"", "# nothing\n", "---\n"} {
 		_, err = queryapi.ReadAccountsFile([]byte(empty))
 		require.NoError(t, err, empty)
+	}
+}
+
+// Two replicas that rotate a key at once do not leave two successors. An interrupted rotation does not block the key.
+func TestRotateKeyOnce_LeavesOneSuccessorOnTwoReplicas(t *testing.T) {
+	cfg := accountTopic(t)
+	replicas := []*queryapi.Accounts{openAccounts(t, cfg), openAccounts(t, cfg)}
+	o, err := replicas[0].CreateOrganization(t.Context(), "Acme", "")
+	require.NoError(t, err)
+	known := func(a *queryapi.Accounts, id string) bool {
+		return slices.ContainsFunc(a.Keys(o.ID), func(k event.Key) bool { return k.ID == id })
+	}
+	for range 10 {
+		k, _, err := replicas[0].CreateKey(t.Context(), o.ID, queryapi.KeyOptions{})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return known(replicas[1], k.ID) }, time.Minute, time.Millisecond)
+		var wg sync.WaitGroup
+		var created [2]event.Key
+		var errs [2]error
+		for i, a := range replicas {
+			wg.Go(func() { _, created[i], _, errs[i] = a.RotateKeyOnce(t.Context(), k.ID, time.Hour) })
+		}
+		wg.Wait()
+		var winners []string
+		for i, err := range errs {
+			if err == nil {
+				winners = append(winners, created[i].ID)
+			} else {
+				require.ErrorContains(t, err, "another call rotates this key")
+			}
+		}
+		require.LessOrEqual(t, len(winners), 1)
+		if len(winners) == 0 { // Both have seen the other's key, and revoked their own one.
+			require.Eventually(t, func() bool {
+				_, again, _, err := replicas[0].RotateKeyOnce(t.Context(), k.ID, time.Hour)
+				winners = append(winners, again.ID)
+				return err == nil
+			}, time.Minute, 10*time.Millisecond)
+			winners = winners[len(winners)-1:]
+		}
+		// The last change of either replica is read by a new one.
+		var valid []string
+		for _, key := range openAccounts(t, cfg).Keys(o.ID) {
+			if key.Replaces == k.ID && key.ValidAt(time.Now()) {
+				valid = append(valid, key.ID)
+			}
+			if key.ID == k.ID {
+				require.Equal(t, winners[0], key.ReplacedBy)
+			}
+		}
+		require.Equal(t, winners, valid)
+	}
+}
+
+// The operator can rotate a key again whose successor is lost, immediately; with the API it is possible once.
+func TestRotateKey_RepeatsForLostSuccessor(t *testing.T) {
+	now := time.Now()
+	a, err := queryapi.OpenAccounts(t.Context(), queryapi.AccountsConfig{Bus: accountTopic(t),
+		Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	o, err := a.CreateOrganization(t.Context(), "Acme", "")
+	require.NoError(t, err)
+	k, _, err := a.CreateKey(t.Context(), o.ID, queryapi.KeyOptions{})
+	require.NoError(t, err)
+	// An interrupted rotation: the new key was created only.
+	_, _, err = a.CreateKey(t.Context(), o.ID, queryapi.KeyOptions{Replaces: k.ID})
+	require.NoError(t, err)
+	now = now.Add(59 * time.Second)
+	_, _, _, err = a.RotateKeyOnce(t.Context(), k.ID, time.Hour)
+	require.ErrorContains(t, err, "another call rotates this key")
+	now = now.Add(2 * time.Second)
+	_, _, _, err = a.RotateKeyOnce(t.Context(), k.ID, time.Hour)
+	require.NoError(t, err)
+	for range 3 {
+		now = now.Add(time.Second)
+		_, created, _, err := a.RotateKey(t.Context(), k.ID, time.Hour)
+		require.NoError(t, err)
+		_, _, _, err = a.RotateKeyOnce(t.Context(), k.ID, time.Hour)
+		require.ErrorContains(t, err, "another call rotates this key")
+		require.Equal(t, k.ID, created.Replaces)
 	}
 }

@@ -65,10 +65,10 @@ func (s *settings) RemoveWebhook(ctx context.Context, organization string) error
 	return nil
 }
 
-// RotateKey implements v1.Settings.
-func (s *settings) RotateKey(ctx context.Context, id string, overlap time.Duration) (
+// RotateKeyOnce implements v1.Settings.
+func (s *settings) RotateKeyOnce(ctx context.Context, id string, overlap time.Duration) (
 	old, created event.Key, secret event.APIKey, err error) {
-	if old, created, secret, err = s.accounts.RotateKey(ctx, id, overlap); err != nil {
+	if old, created, secret, err = s.accounts.RotateKeyOnce(ctx, id, overlap); err != nil {
 		err = unavailable(err)
 	}
 	return old, created, secret, err

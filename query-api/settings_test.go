@@ -340,6 +340,13 @@ func TestRotateKey_KeepsTheOldKeyForTheOverlap(t *testing.T) {
 	require.Equal(t, http.StatusConflict, again.status, "a leaked key cannot be rotated again and again")
 	require.Contains(t, again.detail(), got["key_id"])
 
+	// Another replica has just created a successor, and not yet replaced the key.
+	k, _ = create(queryapi.KeyOptions{Scopes: []string{event.ScopeEnrich}})
+	create(queryapi.KeyOptions{Scopes: []string{event.ScopeEnrich}, Replaces: k.ID})
+	again = rotate(k.ID, `{}`, nil)
+	require.Equal(t, http.StatusConflict, again.status, "%s", again.body)
+	require.Contains(t, again.detail(), "another call rotates this key")
+
 	// Another key with the scope keeps its access, and no one loses it at once.
 	other, otherSecret := create(queryapi.KeyOptions{Scopes: []string{event.ScopeManage}})
 	require.Equal(t, http.StatusForbidden, rotate(other.ID, `{}`, nil).status)

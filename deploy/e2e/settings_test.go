@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,6 +118,15 @@ func TestErase_NotifiesReceiversDespiteKill(t *testing.T) {
 		return len(erasedRequests(t, r)) > len(before), "no notification after the kill"
 	})
 	require.Contains(t, erasedRequests(t, r), request)
+	// Of the three requests, the first is that of the sample data.
+	eventuallyEvery(t, 2*time.Minute, time.Second, func() (bool, string) {
+		var all []struct {
+			State    string   `json:"state"`
+			Notified []string `json:"notified"`
+		}
+		p.musterJSON(t, &all, "erase", "list", "--json")
+		return len(all) == 3 && all[2].State == "suppressed" && len(all[2].Notified) == 1, fmt.Sprintf("%+v", all)
+	})
 	p.stop(t)
 }
 

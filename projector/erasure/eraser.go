@@ -78,6 +78,7 @@ type Eraser struct {
 	removalCount     uint64                     // the set's removal count when derived entries were last unsuppressed
 	sweepDuration    time.Duration              // duration of the last sweep, 0 without one
 	removed          map[string]int64           // deletions of the last sweep with matches, by table
+	unreported       map[string]int64           // matches and deletions since states were last published
 	rewriting        *pendingRewrite            // nil unless replaced parts are waited for
 	liveSignature    string                     // signature of the tables that were last swept
 	answersToRebuild map[int64]bool             // accounts whose answers must be rebuilt
@@ -124,7 +125,8 @@ func New(cfg Config, deps Deps) (*Eraser, error) {
 		deps.Now = time.Now
 	}
 	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure), removed: make(map[string]int64),
-		answersToRebuild: make(map[int64]bool), rebuiltAnswers: make(map[int64]bool)}, nil
+		unreported: make(map[string]int64), answersToRebuild: make(map[int64]bool),
+		rebuiltAnswers: make(map[int64]bool)}, nil
 }
 
 // Run sweeps at the start and whenever the suppression set or the live tables change. It returns nil when ctx
@@ -301,16 +303,19 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 				p.swept = begin
 			}
 		}
+		if !found.empty() {
+			maps.Copy(e.unreported, found.counts())
+			for of, n := range e.removed {
+				e.unreported[of] += n
+			}
+		}
 		if !logRead {
 			return nil
 		}
-		counts := found.counts()
-		if !found.empty() {
-			maps.Copy(counts, e.removed)
-		}
-		if err := e.publishStatus(ctx, event.ErasureSuppressed, begin, counts); err != nil {
+		if err := e.publishStatus(ctx, event.ErasureSuppressed, begin, e.unreported); err != nil {
 			return err
 		}
+		clear(e.unreported)
 	}
 	if e.rewriting != nil {
 		return e.finishRewrite(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
+	"muster/projector/erasure"
 	"muster/projector/internal/projectortest"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -95,4 +96,16 @@ func TestEraser_WaitsForEntriesOfRequest(t *testing.T) {
 	apply("back", suppress.Entry{RequestedAt: "2026-11-21"})
 	removed("waits")
 	require.Zero(t, h.Count("SELECT count() FROM codehost_people"))
+}
+
+// At the start, the eraser sweeps before it has read the log. The status has what that sweep deleted.
+func TestEraser_ReportsDeletionsOfSweepAtStart(t *testing.T) {
+	h := projectortest.New(t)
+	projectortest.InsertAll(t, h, "before", projectortest.People("Ghost"))
+	startEraser(t, h, projectortest.Suppressed(t, "ghost")).await(t, event.ErasureSuppressed)
+	all, err := erasure.Requests(t.Context(), h.Kafka)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.EqualValues(t, 1, all[0].Found["codehost"], all[0].Found)
+	require.EqualValues(t, 1, all[0].Found["rows of codehost_people"], all[0].Found)
 }

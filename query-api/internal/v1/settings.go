@@ -30,8 +30,9 @@ type Settings interface {
 	// RotateWebhookSecret creates a webhook secret and returns its text. The previous one stays valid for overlap. It
 	// returns event.ErrWebhookRotating if two are valid and overlap is not 0.
 	RotateWebhookSecret(ctx context.Context, organization string, overlap time.Duration) (string, error)
-	// RotateKey creates a key that replaces one, which stays valid for overlap.
-	RotateKey(ctx context.Context, id string, overlap time.Duration) (
+	// RotateKeyOnce creates a key that replaces one, which stays valid for overlap. It returns ErrKeyRotating if the key was
+	// rotated, or is at the same time.
+	RotateKeyOnce(ctx context.Context, id string, overlap time.Duration) (
 		old, created event.Key, secret event.APIKey, err error)
 	// Deliver queues a delivery.
 	Deliver(ctx context.Context, task *event.WebhookTask) error
@@ -42,6 +43,9 @@ type Settings interface {
 
 // ErrDeliveryGone is returned by [Settings] for a delivery that is no longer stored.
 var ErrDeliveryGone = errors.New("delivery is no longer stored")
+
+// ErrKeyRotating is returned by [Settings] for a key that another call rotates.
+var ErrKeyRotating = errors.New("another call rotates this key: repeat in a minute")
 
 // ErrSettingsUnavailable is returned by [Settings] if a change was not stored, or not certainly. It is retryable.
 var ErrSettingsUnavailable = errors.New("settings unavailable")
@@ -342,7 +346,10 @@ func (s *Server) RotateKey(
 	if err := s.checkRotation(ctx, request.KeyId); err != nil {
 		return nil, err
 	}
-	old, created, secret, err := s.settings.RotateKey(ctx, request.KeyId, overlap)
+	old, created, secret, err := s.settings.RotateKeyOnce(ctx, request.KeyId, overlap)
+	if errors.Is(err, ErrKeyRotating) {
+		return nil, &problem{status: http.StatusConflict, detail: ErrKeyRotating.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}
