@@ -265,10 +265,11 @@ func SharedStatement(hashes []uint64, part string) Statement {
 }
 
 // PhraseStatement reads the tokens of the people with the words of a phrase, in some parts. Its rows are a part, the
-// offset, and a list of tokens for each element, or one list if the field is not nested.
+// offset, and a list of tokens for each element, or one list if the field is not nested. A text without words has the
+// token "": the words after it are further away.
 func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 	c := newCompiler()
-	tokens := c.tokenLists(n.Field)
+	tokens := "arrayMap((t, v) -> if(empty(t) AND v != '', [''], t), " + c.tokenLists(n.Field) + ", " + n.Field.Column + ")"
 	if n.Field.Nested == "" {
 		tokens = "[" + c.tokens(n.Field, &scope{}) + "]"
 	}
