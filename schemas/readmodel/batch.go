@@ -75,9 +75,11 @@ func (r *Renderer) Rows(b *Batch, rec *record.Record, at Position) error {
 
 // Batch holds rows by column for an insert. The zero value is empty.
 type Batch struct {
-	records    int
-	slab       []string     // key lists of rows
-	lastAuthor commitAuthor // of the last lookup of a commit
+	records int
+	slab    []string // key lists of rows
+	// lastAuthor and lastVersion are those of the last lookup of a commit.
+	lastAuthor  commitAuthor
+	lastVersion record.Version
 
 	lookups          lookupTable
 	networkPeople    networkPeopleTable

@@ -90,10 +90,11 @@ func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.Codeho
 	if _, _, noReply := r.platforms.NoReply(p.AuthorEmail); err != nil || noReply {
 		address = ""
 	}
-	if author := (commitAuthor{*p.UserID, address}); address != "" && author != b.lastAuthor {
+	author := commitAuthor{*p.UserID, address}
+	if address != "" && (author != b.lastAuthor || rec.Version > b.lastVersion) {
 		l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
 		l.addEmails(LookupCodehostEmail, address)
-		b.lastAuthor = author
+		b.lastAuthor, b.lastVersion = author, rec.Version
 	}
 	content := appendField(r.content[:0], identity.NormalizeUsername(p.AuthorLogin))
 	content = appendField(appendField(appendField(content, p.AuthorName), address), p.AuthorEmail)
