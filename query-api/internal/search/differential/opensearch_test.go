@@ -107,11 +107,11 @@ func isUnsupported(err error) bool {
 	return errors.As(err, &e) && strings.Contains(e.Reason, "not supported")
 }
 
-// hasSameScores reports whether scores themselves are compared, not only the order: not those of ranges of booleans,
-// which OpenSearch scores as terms, unlike Elasticsearch, nor those of fuzzy words and of phrases with slop.
+// hasSameScores reports whether scores themselves are compared, not only the order: not those of ranges of booleans and
+// of fuzzy words, whose differences are known (benchmarks.md, Search correctness). A ~ after a quotation mark is a slop.
 func hasSameScores(body string) bool {
-	for _, part := range []string{"is_current", "fuzz", "slop", "~"} {
-		if strings.Contains(body, part) {
+	for _, part := range []string{"is_current", "fuzz", "~"} {
+		if strings.Contains(strings.ReplaceAll(body, `"~`, ""), part) {
 			return false
 		}
 	}

@@ -265,11 +265,13 @@ func SharedStatement(hashes []uint64, part string) Statement {
 }
 
 // PhraseStatement reads the tokens of the people with the words of a phrase, in some parts. Its rows are a part, the
-// offset, and a list of tokens for each element, or one list if the field is not nested. A text without words has the
-// token "": the words after it are further away.
+// offset, and a list of tokens for each element, one empty token if its text has no words, or one list if the field is
+// not nested.
 func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 	c := newCompiler()
-	tokens := "arrayMap((t, v) -> if(empty(t) AND v != '', [''], t), " + c.tokenLists(n.Field) + ", " + n.Field.Column + ")"
+	// A text without words counts in the positions of later ones; no text does not.
+	tokens := "arrayMap((e, v) -> if(empty(e) AND v != '', [''], e), " + c.tokenLists(n.Field) + ", " +
+		n.Field.Column + ")"
 	if n.Field.Nested == "" {
 		tokens = "[" + c.tokens(n.Field, &scope{}) + "]"
 	}
