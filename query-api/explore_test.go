@@ -63,7 +63,8 @@ func TestQuestions_NeedTheScopeAnalyze(t *testing.T) {
 	const path = "/explore/questions/1.json"
 	anonymous := map[string]string{"Authorization": ""}
 	require.Equal(t, http.StatusUnauthorized, f.do(http.MethodGet, path, "", anonymous).status)
-	refused := f.do(http.MethodGet, path, "", nil)
+	caller := f.newKey(queryapi.KeyOptions{Name: "caller"})
+	refused := f.do(http.MethodGet, path, "", map[string]string{"Authorization": "Bearer " + caller})
 	require.Equal(t, http.StatusForbidden, refused.status, "a key with the default scopes")
 	require.Contains(t, refused.detail(), "lacks the scope analyze")
 	require.Empty(t, a.asked)

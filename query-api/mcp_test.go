@@ -93,7 +93,7 @@ func TestMCP_GoClientCallsEndpoints(t *testing.T) {
 		require.Less(t, len(tool.Description), 3000, tool.Name)
 	}
 	require.Equal(t, []string{"create_context", "discover_person", "enrich_company", "enrich_person", "explain_search",
-		"get_context", "get_usage", "get_usage_event", "identify_person", "search_people"}, names)
+		"get_context", "get_usage", "get_usage_event", "identify_person", "search_companies", "search_people"}, names)
 
 	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{
 		Name: "enrich_person", Arguments: map[string]any{"codehost": "octavia"},
