@@ -150,13 +150,13 @@ func TestSearch_AcceptsFieldsThatChangeNothing(t *testing.T) {
 		require.NotContains(t, f.post("/v1/person/search/explain", all+`,`+habit+`}`).json(), "refused", habit)
 	}
 	for habit, detail := range map[string]string{
-		`"from":10`: "cursor", `"from":-1`: "from", `"track_total_hits":false`: "track_total_hits",
+		`"from":-1`: "from", `"track_total_hits":false`: "track_total_hits",
 		`"track_total_hits":-5`:    "track_total_hits",
 		`"track_total_hits":"yes"`: "track_total_hits", `"min_score":0.5`: "function_score",
 		`"version":true`:             "version",
 		`"seq_no_primary_term":true`: "seq_no_primary_term", `"explain":true`: "/v1/person/search/explain",
-		`"profile":true`:      "profile",
-		`"track_scores":true`: "track_scores", `"timeout":"soon"`: "timeout", `"timeout":"5"`: "timeout",
+		`"profile":true`:   "profile",
+		`"timeout":"soon"`: "timeout", `"timeout":"5"`: "timeout",
 		`"timeout":""`:    "timeout",
 		`"timeout":"-3s"`: "timeout", `"timeout":"1..5s"`: "timeout", `"after":"x"`: "cursor",
 		`"scroll_token":"x"`: "cursor",

@@ -28,7 +28,8 @@ func (s *Search) appendResults(page *Page, r *ranking) error {
 			return fmt.Errorf("search: filter document: %w", err)
 		}
 		shown = shown[: len(shown)-1 : len(shown)-1]
-		if s.scored() {
+		// Without _source, a result holds only its ID (rulings.md, Search).
+		if s.scored() && (!s.source.None || s.request.TrackScores) {
 			shown = appendScore(append(shown, `,"_score":`...), r.places[i].Score, true)
 		}
 		if shown, err = appendHighlight(shown, marked, d.JSON); err != nil {
