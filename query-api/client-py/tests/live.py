@@ -24,7 +24,7 @@ USERNAME = "octavia"  # an example that is in the sample data
 def api(request: pytest.FixtureRequest) -> Any:
     call = Caller(request.param, [], os.environ["KEY"])
 
-    def method(name: str, *args: Any, **fields: Any) -> Any:
+    def method(name: str, /, *args: Any, **fields: Any) -> Any:
         return call(URL, name, *args, **fields)
 
     return method
