@@ -93,7 +93,8 @@ func unreachable() []string {
 		"getUsage: 500", "getUsage: 503", "getUsageEvent: 500",
 		"getWebhook: 500", "getWebhook: 503", "setWebhook: 500", "deleteWebhook: 500",
 		"rotateWebhookSecret: 500", "testWebhook: 500", "listWebhookDeliveries: 500", "getWebhookDelivery: 500",
-		"resendWebhookDelivery: 500", "rotateKey: 500",
+		"resendWebhookDelivery: 500", "rotateKey: 500", "suggestValues: 500", "searchCompanies: 500",
+		"explainCompanySearch: 500",
 		// Calls without a body, which end at once.
 		"testWebhook: 422", "resendWebhookDelivery: 409", "resendWebhookDelivery: 422",
 		"rotateWebhookSecret: 409: header Retry-After", "testWebhook: 409: header Retry-After",

@@ -132,6 +132,20 @@ func TestSearch_ReportedCasesHaveTheRightAnswers(t *testing.T) {
 	}
 }
 
+func TestSearch_AcceptsNullForEveryField(t *testing.T) {
+	f := start(t, nil)
+	const body = `{"query":{"match_all":{}},"sort":null,"_source":null,"aggs":null,"aggregations":null,"collapse":null,` +
+		`"cursor":null,"dry_run":null,"explain":false,"from":0,"highlight":null,"max_credits":null,"min_score":null,` +
+		`"profile":false,"seq_no_primary_term":false,"timeout":"5s","track_scores":null,"track_total_hits":true,` +
+		`"version":false}`
+	for _, path := range []string{
+		"/v1/person/search", "/v1/person/search/explain", "/v1/company/search", "/v1/company/search/explain",
+	} {
+		got := f.post(path, body)
+		require.Equal(t, http.StatusOK, got.status, "%s: %s", path, got.body)
+	}
+}
+
 func TestSearch_AcceptsFieldsThatChangeNothing(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)

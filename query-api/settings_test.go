@@ -260,7 +260,9 @@ func TestWebhookDeliveries_ArePagedReadAndSentAgain(t *testing.T) {
 	require.Equal(t, 2., got["attempts"])
 
 	resend := func(id string) response { return f.post(deliveries+"/"+id+"/resend", "") }
-	require.Equal(t, map[string]any{"delivery_id": "d-dead"}, resend("d-dead").json())
+	path := deliveries + "/d-dead/resend"
+	require.Equal(t, map[string]any{"delivery_id": "d-dead"}, f.do(http.MethodPost, path, "", idempotent("resend")).json())
+	require.Equal(t, "true", f.do(http.MethodPost, path, "", idempotent("resend")).header.Get("Idempotent-Replayed"))
 	var again []event.WebhookTask
 	f.tasks(func(_ kafka.Message, task event.WebhookTask) {
 		if task.Round != "" {

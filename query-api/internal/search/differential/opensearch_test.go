@@ -67,7 +67,7 @@ type world struct {
 
 func peopleWorld(t *testing.T, conn driver.Conn) world {
 	t.Helper()
-	return world{"people", "search_people", documents(t, conn), searchtest.People(), regressions, 60}
+	return world{"people", "search_people", documents(t, conn), searchtest.People(), regressions, 55}
 }
 
 func companiesWorld(t *testing.T, conn driver.Conn) world {
