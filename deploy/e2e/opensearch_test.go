@@ -151,14 +151,15 @@ func TestOpenSearch_KillsLoseAndDoubleNothing(t *testing.T) {
 	p.muster(t, "status", "--wait")
 	require.Zero(t, p.hits(t, "beta"), "an older version came back after the deletion")
 
-	var report struct {
+	var reports []struct { // people, companies
 		Index     string   `json:"index"`
 		Documents int      `json:"documents"`
 		Replaced  []string `json:"replaced"`
 	}
-	p.musterJSON(t, &report, "replay", "search", "--json")
-	require.Equal(t, people-1, report.Documents)
-	require.Len(t, report.Replaced, 1)
+	p.musterJSON(t, &reports, "replay", "search", "--json")
+	require.Len(t, reports, 2)
+	require.Equal(t, people-1, reports[0].Documents)
+	require.Len(t, reports[0].Replaced, 1)
 	require.Equal(t, people-1, p.hits(t, "gamma"))
 	p.ingestPeople(t, employee(8, 5, "delta"))
 	p.muster(t, "status", "--wait")
