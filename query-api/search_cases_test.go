@@ -143,6 +143,14 @@ func TestSearch_AcceptsNullForEveryField(t *testing.T) {
 	} {
 		got := f.post(path, body)
 		require.Equal(t, http.StatusOK, got.status, "%s: %s", path, got.body)
+		for _, field := range []string{
+			`"_source":false`, `"sort":["_score"]`, `"aggs":{"n":{"filter":{"match_all":{}}}}`, `"dry_run":true`,
+			`"aggregations":{"n":{"filter":{"match_all":{}}}}`, `"max_credits":5`, `"min_score":0`, `"track_scores":true`,
+			`"highlight":{"fields":{"profile.*":{}}}`, `"collapse":{"field":"updated_at"}`, `"cursor":"x"`,
+		} {
+			got := f.post(path, `{"query":{"match_all":{}},`+field+`}`)
+			require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, got.status, "%s: %s", field, got.body)
+		}
 	}
 }
 
