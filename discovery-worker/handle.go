@@ -108,7 +108,8 @@ func (s *Service) handleIdentify(
 	return result(msg, task.RequestID, event.TypeIdentification, d.At, d)
 }
 
-// identify runs an identification, shared by concurrent tasks with the same query. It returns an error only if ctx ends.
+// identify runs an identification, shared by concurrent tasks with the same query. It returns an error only if ctx
+// ends.
 func (s *Service) identify(
 	ctx context.Context, task event.DiscoveryTask, budget time.Duration,
 ) (*event.Identification, error) {

@@ -233,8 +233,8 @@ func (a *Accounts) rotateKey(
 }
 
 // isRotatedElsewhere reports whether another call rotates the same key. Each call first publishes its new key and reads
-// the topic, which has one partition, up to it: of two calls, at least the one whose key is second sees the other's. Keys
-// from an earlier rotation, or from one that was interrupted rotationTime ago, do not count.
+// the topic, which has one partition, up to it: of two calls, at least the one whose key is second sees the other's.
+// Keys from an earlier rotation, or from one that was interrupted rotationTime ago, do not count.
 func (a *Accounts) isRotatedElsewhere(old, created event.Key) bool {
 	if now, ok := a.directory.Key(old.ID); ok && now.ReplacedBy != old.ReplacedBy {
 		return true

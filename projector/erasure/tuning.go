@@ -14,8 +14,8 @@ const (
 	hashesPerStatement = 5000
 	// tombstoneBatchSize is the approximate number of tombstones buffered before a write, a few megabytes.
 	tombstoneBatchSize = 10_000
-	// peoplePerNotice is the number of erased people whose receivers are read at a time, requestsPerNotice that of requests
-	// in one notification: 200 kB of the 1 MiB of a delivery.
+	// peoplePerNotice is the number of erased people whose receivers are read at a time, requestsPerNotice that of
+	// requests in one notification: 200 kB of the 1 MiB of a delivery.
 	peoplePerNotice   = 200
 	requestsPerNotice = 5000
 	// retryPause is the pause after a failure, which is usually an outage of ClickHouse or Kafka.

@@ -1,8 +1,9 @@
 // Package searchsink writes the documents of network people and companies to OpenSearch, each to their own index.
 //
 // [Sink] consumes touches, reads rows of search_people and search_companies and indexes whole documents. At its first
-// start it creates the indexes and fills them from the tables. [Replay] fills new indexes beside the live ones, compares
-// them with the tables and switches the aliases. [Purger] removes deleted people from the files of their index.
+// start it creates the indexes and fills them from the tables. [Replay] fills new indexes beside the live ones,
+// compares them with the tables and switches the aliases. [Purger] removes deleted people from the files of their
+// index.
 //
 // # Delivery
 //

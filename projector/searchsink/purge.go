@@ -11,9 +11,9 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// Purger removes deleted documents of people from the files of their indexes. OpenSearch retains the operations of an index for its
-// replicas, and with them the documents that these deleted, until retention leases have advanced, which takes about a
-// minute; only then does a merge remove them. It is not safe for concurrent use.
+// Purger removes deleted documents of people from the files of their indexes. OpenSearch retains the operations of an
+// index for its replicas, and with them the documents that these deleted, until retention leases have advanced, which
+// takes about a minute; only then does a merge remove them. It is not safe for concurrent use.
 type Purger struct {
 	indexes
 	kafka bus.Config

@@ -243,7 +243,8 @@ func (s *Sink) handle(ctx context.Context, b bus.Batch) (err error) {
 	return nil
 }
 
-// read returns the newest touch of each identity of a kind in a batch. Invalid touches are published by the builder of answers.
+// read returns the newest touch of each identity of a kind in a batch. Invalid touches are published by the builder of
+// answers.
 func read(b bus.Batch, kind record.Kind) []touch {
 	byID := make(map[string]touch)
 	for i := range b.Messages {

@@ -220,8 +220,8 @@ func join[S ~string](list []S) string {
 	return strings.Join(texts, ",")
 }
 
-// SearchCompanies returns one page of a search for companies (POST /v1/company/search). [Client.Companies] iterates over
-// all pages.
+// SearchCompanies returns one page of a search for companies (POST /v1/company/search). [Client.Companies] iterates
+// over all pages.
 func (c *Client) SearchCompanies(
 	ctx context.Context, search SearchRequest, options ...CallOption,
 ) (*Response[CompanySearchResponse], error) {

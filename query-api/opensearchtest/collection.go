@@ -26,7 +26,8 @@ type Collection struct {
 // collectionIndex is the ID of the index.
 const collectionIndex = "test"
 
-// OpenCollection replaces the index with the prefix by an empty one, whose document IDs have the key. Close must be called.
+// OpenCollection replaces the index with the prefix by an empty one, whose document IDs have the key. Close must be
+// called.
 func OpenCollection(
 	ctx context.Context, of readmodel.SearchCollection, url, prefix string, key []byte, conn driver.Conn,
 ) (*Collection, error) {

@@ -97,8 +97,8 @@ func (n *Node) makeWith(ctx context.Context, name string, mapping []byte, add ma
 	return nil
 }
 
-// Index creates an index of people, each a JSON object whose member profile_id becomes its _id, and replaces an existing
-// one. All are in one segment, so that deleted documents do not affect statistics.
+// Index creates an index of people, each a JSON object whose member profile_id becomes its _id, and replaces an
+// existing one. All are in one segment, so that deleted documents do not affect statistics.
 func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
 	return n.indexWith(ctx, name, mapping, documents)
 }

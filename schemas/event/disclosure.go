@@ -23,8 +23,8 @@ type Disclosure struct {
 	Hash     [aes.BlockSize]byte
 }
 
-// DisclosureCipher encrypts disclosures for [Usage.Returned]. The ledger is retained without limit: without the key, its
-// entries cannot be compared with the hashes of erased people on TopicErasure. It is safe for concurrent use.
+// DisclosureCipher encrypts disclosures for [Usage.Returned]. The ledger is retained without limit: without the key,
+// its entries cannot be compared with the hashes of erased people on TopicErasure. It is safe for concurrent use.
 type DisclosureCipher struct{ block cipher.Block }
 
 // NewDisclosureCipher returns a DisclosureCipher.

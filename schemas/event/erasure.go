@@ -21,8 +21,8 @@ const (
 	ErasureWithdrawn ErasureAction = "withdrawn"
 	// ErasureSuppressed means that the people are suppressed: readers do not return them.
 	ErasureSuppressed ErasureAction = "suppressed"
-	// ErasureNotified means that organizations that had received records of the people are notified. It has no request id:
-	// it is about all requests with its RequestedAt.
+	// ErasureNotified means that organizations that had received records of the people are notified. It has no request
+	// id: it is about all requests with its RequestedAt.
 	ErasureNotified ErasureAction = "notified"
 	// ErasureDeleted means that their stored data is physically deleted, and that this was verified.
 	ErasureDeleted ErasureAction = "deleted"

@@ -47,8 +47,8 @@ type Usage struct {
 	Credits  int64 `json:"credits"`
 	// DurationMicros is the time to the response, in microseconds.
 	DurationMicros int64 `json:"duration_us"`
-	// Returned are the people whose records were returned, sealed by a [DisclosureCipher]; Groups the groups of fields: an
-	// audit trail of disclosures without identities.
+	// Returned are the people whose records were returned, sealed by a [DisclosureCipher]; Groups the groups of fields:
+	// an audit trail of disclosures without identities.
 	Returned []string `json:"returned,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
 }

@@ -38,7 +38,8 @@ type BulkRow struct {
 	Version int64 `ch:"version"`
 	Rows    int32 `ch:"rows"`
 	Credits int64 `ch:"credits"`
-	// AsOf is the time as of which the data of a chunk's answers has every published record; the epoch if it is unknown.
+	// AsOf is the time as of which the data of a chunk's answers has every published record; the epoch if it is
+	// unknown.
 	AsOf time.Time `ch:"as_of"`
 	// Subjects are hashes of the people in an answer (suppress.Stored).
 	Subjects []byte `ch:"subjects"`

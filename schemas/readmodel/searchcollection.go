@@ -11,9 +11,9 @@ import (
 type SearchCollection struct {
 	// Name names it in indexes of OpenSearch, cursors and metrics.
 	Name string
-	// Table is the table that is searched, with the columns of Fields. It is ordered by the columns Hash, the KeyHash of
-	// an ID in Namespace, and ID, which is also the path of the ID in documents. Documents is the table that documents
-	// are returned from.
+	// Table is the table that is searched, with the columns of Fields. It is ordered by the columns Hash, the KeyHash
+	// of an ID in Namespace, and ID, which is also the path of the ID in documents. Documents is the table that
+	// documents are returned from.
 	Table, Hash, ID, Documents string
 	Namespace                  LookupType
 	// Kind is the kind of records.

@@ -1,7 +1,7 @@
 // Package searchindex defines the OpenSearch index of search: names, settings, mappings and documents.
 //
-// All of it is generated from readmodel.SearchCollection, the one table of search fields, so that the embedded executor and
-// OpenSearch search the same fields. A document has the values of a row of the collection's table: the tokens of a
+// All of it is generated from readmodel.SearchCollection, the one table of search fields, so that the embedded executor
+// and OpenSearch search the same fields. A document has the values of a row of the collection's table: the tokens of a
 // text, which schemas/analysis has split, joined by spaces and indexed with the white-space analyzer, its whole value,
 // numbers, booleans and lists of elements. Both executors thus agree about what a word is. The source is not stored.
 //

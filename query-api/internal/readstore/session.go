@@ -204,8 +204,8 @@ func (s *session) planLookups(r *round, keys ...lookupKey) (apply func()) {
 }
 
 // useHints caches the candidates of the usernames that a username of the other platform names, from its hints: they
-// need no lookup of their own. On a cluster hints may lack candidates, since they may have been written from a replica that
-// lagged. There they only say which records to read early.
+// need no lookup of their own. On a cluster hints may lack candidates, since they may have been written from a replica
+// that lagged. There they only say which records to read early.
 func (s *session) useHints(k lookupKey) {
 	for _, p := range []platform{codehostPlatform(), networkPlatform()} {
 		other := p.other()

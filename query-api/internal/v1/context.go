@@ -370,8 +370,8 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// checkWebhook rejects addresses that webhook-sender would not send to. The sender checks again when it dials. field has
-// the address, for errors.
+// checkWebhook rejects addresses that webhook-sender would not send to. The sender checks again when it dials. field
+// has the address, for errors.
 func (s *Server) checkWebhook(field, organization, address string) error {
 	if _, err := event.ParseEndpoint(organization, address); err != nil {
 		return invalidf("%s %s", field, strings.TrimPrefix(err.Error(), "webhook address "))

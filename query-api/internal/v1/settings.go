@@ -30,8 +30,8 @@ type Settings interface {
 	// RotateWebhookSecret creates a webhook secret and returns its text. The previous one stays valid for overlap. It
 	// returns event.ErrWebhookRotating if two are valid and overlap is not 0.
 	RotateWebhookSecret(ctx context.Context, organization string, overlap time.Duration) (string, error)
-	// RotateKeyOnce creates a key that replaces one, which stays valid for overlap. It returns ErrKeyRotating if the key was
-	// rotated, or is at the same time.
+	// RotateKeyOnce creates a key that replaces one, which stays valid for overlap. It returns ErrKeyRotating if the
+	// key was rotated, or is at the same time.
 	RotateKeyOnce(ctx context.Context, id string, overlap time.Duration) (
 		old, created event.Key, secret event.APIKey, err error)
 	// Deliver queues a delivery.

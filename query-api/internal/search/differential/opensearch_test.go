@@ -109,7 +109,8 @@ func isUnsupported(err error) bool {
 }
 
 // hasSameScores reports whether scores themselves are compared, not only the order: not those of ranges of booleans and
-// of fuzzy words, whose differences are known (benchmarks.md, Search correctness). A ~ after a quotation mark is a slop.
+// of fuzzy words, whose differences are known (benchmarks.md, Search correctness). A ~ after a quotation mark is a
+// slop.
 func hasSameScores(body string) bool {
 	for _, part := range []string{"is_current", "fuzz", "~"} {
 		if strings.Contains(strings.ReplaceAll(body, `"~`, ""), part) {

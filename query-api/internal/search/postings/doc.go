@@ -1,6 +1,6 @@
-// Package postings ranks people, or companies, with an in-memory index of their table: posting lists of the leaves of a query, with
-// frequencies, lengths of texts, and columns of values. It computes nesting and scores itself, from the algebra's nodes
-// and the planner's weights.
+// Package postings ranks people, or companies, with an in-memory index of their table: posting lists of the leaves of a
+// query, with frequencies, lengths of texts, and columns of values. It computes nesting and scores itself, from the
+// algebra's nodes and the planner's weights.
 //
 // Parts of a table are immutable, so cached data never becomes stale; [Index.Latest] returns a snapshot of the current
 // parts. If a profile is in several parts, its newest version counts, as in ReplacingMergeTree. On a cluster of one
