@@ -23,7 +23,8 @@ func TestSearch_AggregationsHaveTheShapeOfElasticsearch(t *testing.T) {
 				`{"key":"Germany","doc_count":1}]}}`,
 		},
 		{ // An entry counts once in each bucket, a person once for all of them.
-			`{"match":{"experience.title":"engineer"}}`, `{"jobs":{"nested":{"path":"experience"},"aggs":{"companies":` +
+			`{"match":{"experience.title":"engineer"}}`,
+			`{"jobs":{"nested":{"path":"experience"},"aggs":{"companies":` +
 				`{"terms":{"field":"experience.company_name.keyword"},"aggregations":{"people":{"reverse_nested":{},` +
 				`"aggs":{"most":{"max":{"field":"profile.connections"}}}}}}}}}`,
 			`{"jobs":{"doc_count":5,"companies":{"doc_count_error_upper_bound":0,"sum_other_doc_count":0,"buckets":[` +
@@ -101,7 +102,8 @@ func TestSearch_AggregationsAreLimitedByTheMinute(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, refused.status, refused.body)
 	require.Contains(t, refused.detail(), "searches with aggregations are limited to 60 calls a minute for each key")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
-	require.NotEmpty(t, f.search(`{"query":{"match_all":{}}}`)["results"], "searches without aggregations are not limited")
+	require.NotEmpty(t, f.search(`{"query":{"match_all":{}}}`)["results"],
+		"searches without aggregations are not limited")
 	explained := f.post("/v1/person/search/explain",
 		`{"query":{"match_all":{}},"aggs":{"n":{"value_count":{"field":"updated_at"}}}}`)
 	require.Equal(t, http.StatusOK, explained.status, "neither are explanations")

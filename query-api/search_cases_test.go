@@ -145,7 +145,8 @@ func TestSearch_AcceptsNullForEveryField(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.status, "%s: %s", path, got.body)
 		for _, field := range []string{
 			`"_source":false`, `"sort":["_score"]`, `"aggs":{"n":{"filter":{"match_all":{}}}}`, `"dry_run":true`,
-			`"aggregations":{"n":{"filter":{"match_all":{}}}}`, `"max_credits":5`, `"min_score":0`, `"track_scores":true`,
+			`"aggregations":{"n":{"filter":{"match_all":{}}}}`, `"max_credits":5`, `"min_score":0`,
+			`"track_scores":true`,
 			`"highlight":{"fields":{"profile.*":{}}}`, `"collapse":{"field":"updated_at"}`, `"cursor":"x"`,
 		} {
 			got := f.post(path, `{"query":{"match_all":{}},`+field+`}`)

@@ -104,7 +104,8 @@ func TestSearch_ScoresAreReturned(t *testing.T) {
 	const query = `"query":{"match":{"profile.headline":"group"}},"size":40`
 	best := scores(`{` + query + `}`)
 	require.Positive(t, best[0])
-	require.True(t, slices.IsSortedFunc(best, func(a, b any) int { return int(b.(float64)*1e4) - int(a.(float64)*1e4) }))
+	byScore := func(a, b any) int { return int(b.(float64)*1e4) - int(a.(float64)*1e4) }
+	require.True(t, slices.IsSortedFunc(best, byScore))
 	byName := `,"sort":["profile_id.keyword"]`
 	require.Equal(t, make([]any, 40), scores(`{`+query+byName+`}`), "no scores in another order")
 	tracked := scores(`{` + query + byName + `,"track_scores":true}`)
@@ -114,7 +115,8 @@ func TestSearch_ScoresAreReturned(t *testing.T) {
 
 	// All pages have the scores of the first one.
 	first := f.search(`{"query":{"match":{"profile.headline":"group"}},"size":25,"track_scores":true` + byName + `}`)
-	next := fmt.Sprintf(`{"query":{"match":{"profile.headline":"group"}},"size":25,"cursor":%q`+byName, first["next_cursor"])
+	next := fmt.Sprintf(`{"query":{"match":{"profile.headline":"group"}},"size":25,"cursor":%q`+byName,
+		first["next_cursor"])
 	require.Equal(t, tracked[25:], scores(next+`,"track_scores":true}`))
 	refused := f.post("/v1/person/search", next+`}`)
 	require.Equal(t, http.StatusBadRequest, refused.status)
@@ -157,8 +159,10 @@ func TestSearch_InvalidPageOptionsAreRejected(t *testing.T) {
 		{`"from":-1`, "from is -1"}, {`"from":10001,"size":0`, "from is 10001"},
 		{`"from":9991`, "from + size is 10001: it must be at most 10000"},
 		{fmt.Sprintf(`"from":1,"cursor":%q`, cursor), "from cannot be used with a cursor"},
-		{fmt.Sprintf(`"collapse":{"field":"profile.connections"},"cursor":%q`, cursor), "collapse cannot be used with a cursor"},
-		{`"collapse":{}`, `collapse: needs "field"`}, {`"collapse":{"field":"updated_at"}`, "only keywords and numbers"},
+		{fmt.Sprintf(`"collapse":{"field":"profile.connections"},"cursor":%q`, cursor),
+			"collapse cannot be used with a cursor"},
+		{`"collapse":{}`, `collapse: needs "field"`}, {`"collapse":{"field":"updated_at"}`,
+			"only keywords and numbers"},
 		{`"collapse":{"field":"profile.headline"}`, "use profile.headline.keyword"},
 		{`"collapse":{"field":"experience.title.keyword"}`, "several values of experience.title.keyword"},
 		{`"collapse":{"field":"_id"}`, "omit collapse"}, {`"collapse":{"field":"x"}`, "unknown field"},
@@ -169,7 +173,8 @@ func TestSearch_InvalidPageOptionsAreRejected(t *testing.T) {
 		require.Contains(t, refused.detail(), tc.want)
 	}
 	for _, name := range []string{`""`, `1`, `null`, fmt.Sprintf("%q", times(257, func(int) string { return "x" }))} {
-		refused := f.post("/v1/person/search", `{"query":{"match":{"profile.headline":{"query":"a","_name":`+name+`}}}}`)
+		refused := f.post("/v1/person/search",
+			`{"query":{"match":{"profile.headline":{"query":"a","_name":`+name+`}}}}`)
 		require.Equal(t, http.StatusBadRequest, refused.status, name)
 		require.Contains(t, refused.detail(), "query.match.profile.headline._name: must be a string of 1 to 256 bytes")
 	}

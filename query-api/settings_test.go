@@ -261,7 +261,8 @@ func TestWebhookDeliveries_ArePagedReadAndSentAgain(t *testing.T) {
 
 	resend := func(id string) response { return f.post(deliveries+"/"+id+"/resend", "") }
 	path := deliveries + "/d-dead/resend"
-	require.Equal(t, map[string]any{"delivery_id": "d-dead"}, f.do(http.MethodPost, path, "", idempotent("resend")).json())
+	require.Equal(t, map[string]any{"delivery_id": "d-dead"}, f.do(http.MethodPost, path, "",
+		idempotent("resend")).json())
 	require.Equal(t, "true", f.do(http.MethodPost, path, "", idempotent("resend")).header.Get("Idempotent-Replayed"))
 	var again []event.WebhookTask
 	f.tasks(func(_ kafka.Message, task event.WebhookTask) {

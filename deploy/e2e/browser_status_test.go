@@ -43,7 +43,7 @@ func TestBrowserStatus_UpdatesItself(t *testing.T) {
 	got, err = muster(t.Context(), p.dataDir, "erase", "network_username=person-new")
 	require.NoError(t, err)
 	require.Zero(t, got.status)
-	tab.Eventually(`[...document.querySelectorAll("#erasures td.n")].some((td) => td.innerText === "2")`) // with the sample's
+	tab.Eventually(`[...document.querySelectorAll("#erasures td.n")].some((td) => td.innerText === "2")`) // and the sample's
 	require.NotContains(t, tab.Eval(`document.getElementById("services").innerText`), "start")
 	require.Regexp(t, `ingest\s+ready\s+\d+ s`, tab.Eval(`document.querySelector("#services").innerText`))
 

@@ -266,7 +266,8 @@ func (o *options) described(
 			defer reader.Close()
 			f := finder.New(reader, pairs, slog.New(slog.DiscardHandler), time.Now).WithDescriptions(model)
 			answers, err := evaluate.AskDescriptions(ctx, f, list)
-			fmt.Fprintf(out, "seed %d: %d people, %d descriptions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
+			fmt.Fprintf(out, "seed %d: %d people, %d descriptions, loaded in %.0f s, answered in %.0f s\n", seed,
+				o.people,
 				len(list), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
 			all = append(all, answers...)
 			return err

@@ -56,7 +56,8 @@ func (b *builder) describe(named []*pairing) {
 			add("name, company", event.PersonQuery{Name: name, Company: k.profile.employer}, k)
 		}
 		if !k.missing {
-			add("name, location", event.PersonQuery{Name: name, Location: k.profile.at.city + ", " + k.profile.at.country}, k)
+			add("name, location", event.PersonQuery{Name: name, Location: k.profile.at.city + ", " +
+				k.profile.at.country}, k)
 		}
 		if len(k.person.commits) > 0 {
 			add("e-mail", event.PersonQuery{Email: k.person.commits[0].address}, k)
@@ -162,9 +163,11 @@ func summarizeGiven(given string, outcomes []GivenOutcome) GivenReport {
 // PrintGiven writes the reports as a Markdown table.
 func PrintGiven(out io.Writer, reports []GivenReport) error {
 	text := fmt.Sprintf("| given | asked | in the store | precision at %.2f | recall at %.2f | precision at 0.9 | "+
-		"recall at 0.9 | ECE |\n|---|---|---|---|---|---|---|---|\n", event.DiscoveryThreshold, event.DiscoveryThreshold)
+		"recall at 0.9 | ECE |\n|---|---|---|---|---|---|---|---|\n", event.DiscoveryThreshold,
+		event.DiscoveryThreshold)
 	for _, r := range reports {
-		text += fmt.Sprintf("| %s | %d | %d | %v | %v | %v | %v | %.3f |\n", r.Given, r.Asked, r.Exists, r.Precision, r.Recall,
+		text += fmt.Sprintf("| %s | %d | %d | %v | %v | %v | %v | %.3f |\n", r.Given, r.Asked, r.Exists, r.Precision,
+			r.Recall,
 			r.SurePrecision, r.SureRecall, r.ECE)
 	}
 	if _, err := io.WriteString(out, text); err != nil {

@@ -124,8 +124,8 @@ func TestRefresh_IncompleteRunsAreNotRead(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	insertPeople(t, s)
 	require.True(t, refresh(t, s))
-	require.NoError(t, s.Conn.Exec(t.Context(), "INSERT INTO suggestions SELECT field, folded, value, people + 1, run + 1 "+
-		"FROM suggestions WHERE field != ''"))
+	require.NoError(t, s.Conn.Exec(t.Context(), "INSERT INTO suggestions SELECT field, folded, value, people + 1, "+
+		"run + 1 FROM suggestions WHERE field != ''"))
 	checkPeople(t, s)
 	s.Insert("more", person(t, 22, "2024", "Eccentric"))
 	require.True(t, refresh(t, s))

@@ -105,7 +105,8 @@ func (p *Collection) write(ctx context.Context, rows []*searchindex.Row) (err er
 		if row.Deleted {
 			continue
 		}
-		body = fmt.Appendf(body, `{"index":{"_index":%q,"_id":%q}}`+"\n", p.names.WriteAlias(p.names.Index(collectionIndex)),
+		body = fmt.Appendf(body, `{"index":{"_index":%q,"_id":%q}}`+"\n",
+			p.names.WriteAlias(p.names.Index(collectionIndex)),
 			searchindex.DocumentID(p.key, row.ID))
 		if body, err = row.AppendDocument(body, 1, 0); err != nil {
 			return err

@@ -315,7 +315,8 @@ func TestNetworkPerson_HasKeysAndLookups(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"network.username ann", "network.email a@x.example", "email_md5 f94c13b37fe3a35a", "network.email b@x.example",
-		"email_md5 c89739ef3541a47f", "phone 4755501234", "network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm",
+		"email_md5 c89739ef3541a47f", "phone 4755501234", "network.codehost_username annhub",
+		"network.codehost_username other", "network.microblog_username annm",
 		"handle.network ann",
 	}, got)
 }

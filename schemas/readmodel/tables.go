@@ -96,7 +96,8 @@ func (b *Batch) tables() []table {
 	return []table{
 		{"lookups", len(b.lookups.keyHash.list), b.lookups.columns},
 		{"network_people", len(b.networkPeople.profileHash.list), b.networkPeople.columns},
-		{"search_people", len(b.searchPeople.hash.list), func() []field { return b.searchPeople.columns(PeopleCollection) }},
+		{"search_people", len(b.searchPeople.hash.list),
+			func() []field { return b.searchPeople.columns(PeopleCollection) }},
 		{"codehost_people", len(b.codehostPeople.userID.list), b.codehostPeople.columns},
 		{"codehost_repos", len(b.codehostRepos.userID.list), b.codehostRepos.columns},
 		{"codehost_commits", len(b.codehostCommits.userID.list), b.codehostCommits.columns},

@@ -13,7 +13,8 @@ import (
 
 func TestMapping_HasEveryFieldOfSearch(t *testing.T) {
 	people := readmodel.PeopleCollection()
-	body, err := IndexBody(Names{Prefix: "x-", Collection: "people"}, &people, "x-people-1", Settings{Shards: 3, Replicas: "2"}, Meta{Generation: 4})
+	body, err := IndexBody(Names{Prefix: "x-", Collection: "people"}, &people, "x-people-1", Settings{Shards: 3,
+		Replicas: "2"}, Meta{Generation: 4})
 	require.NoError(t, err)
 	var got struct {
 		Settings struct{ Index map[string]any }

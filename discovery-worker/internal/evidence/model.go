@@ -195,7 +195,8 @@ func (m *Model) Odds(c *Candidate) float64 {
 func (c *Candidate) RestsOnName() bool {
 	return !slices.ContainsFunc(c.Comparisons, func(f Comparison) bool {
 		switch f.Field {
-		case FieldEmail, FieldPhone, FieldEmployer, FieldDomain, FieldSchool, FieldPlace, FieldAvatar, FieldWebsite, FieldTitle:
+		case FieldEmail, FieldPhone, FieldEmployer, FieldDomain, FieldSchool, FieldPlace, FieldAvatar, FieldWebsite,
+			FieldTitle:
 			return strings.HasPrefix(f.Level, "same") || strings.HasPrefix(f.Level, "in_text") ||
 				f.Level == "school" || f.Level == "employer"
 		case FieldTopics:

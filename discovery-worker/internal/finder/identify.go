@@ -269,7 +269,8 @@ func (s *search) described() []*evidence.Candidate {
 			name := evidence.Level(c.Comparisons, evidence.FieldName)
 			hasContact := evidence.Level(c.Comparisons, evidence.FieldEmail) == "same" ||
 				evidence.Level(c.Comparisons, evidence.FieldPhone) == "same"
-			if c.B.Person && c.B.Username != "" && (hasContact || name != evidence.Missing && name != evidence.Different) {
+			if c.B.Person && c.B.Username != "" && (hasContact || name != evidence.Missing &&
+				name != evidence.Different) {
 				out = append(out, c)
 			}
 		}
@@ -326,7 +327,8 @@ func (s *search) mergePeople(
 				merged[ref] = true
 				p.match.Accounts = append(p.match.Accounts, event.Social{Account: other.profile.Account(),
 					Identity: other.profile.Identity, Confidence: other.confidence})
-				if i := slices.IndexFunc(candidates, func(c *evidence.Candidate) bool { return refOf(c.B) == ref }); i >= 0 {
+				if i := slices.IndexFunc(candidates,
+					func(c *evidence.Candidate) bool { return refOf(c.B) == ref }); i >= 0 {
 					p.accounts = append(p.accounts, candidates[i])
 				}
 			}

@@ -65,7 +65,8 @@ func TestPages_LoadOnlyFromThisServer(t *testing.T) {
 					target = path
 				}
 				switch {
-				case strings.Contains(target, "://"), slices.Contains([]string{"/v1/openapi.json", "/explore"}, target) && name != "admin":
+				case strings.Contains(target, "://"), slices.Contains([]string{"/v1/openapi.json", "/explore"},
+					target) && name != "admin":
 				default:
 					require.True(t, h.Has(target), "%s: %s links %s", name, path, m[1])
 					if anchor != "" {

@@ -104,7 +104,8 @@ func (s *Store) CompanyDocuments(ctx context.Context, keys []DocumentKey, as AsO
 				continue
 			}
 			row := *shared
-			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, row.CompanyID, row.Version, row.ContentHash,
+			row.Version = readmodel.NewestVersion(record.KindNetworkCompany, row.CompanyID, row.Version,
+				row.ContentHash,
 				seen[i])
 			out[i] = Document{ID: row.CompanyID, JSON: appendCompany(nil, &row)}
 		}

@@ -12,9 +12,11 @@ import (
 func TestLower_NamesClausesAsElasticsearch(t *testing.T) {
 	named := func(name string) string { return `{"term":{"profile.connections":{"value":1,"_name":"` + name + `"}}}` }
 	for query, want := range map[string][]string{
-		`{"bool":{"_name":"all","filter":` + named("filter") + `,"should":` + named("should") + `,"must_not":` + named("not") +
+		`{"bool":{"_name":"all","filter":` + named("filter") + `,"should":` + named("should") + `,"must_not":` +
+			named("not") +
 			`,"must":` + named("must") + `}}`: {"must", "not", "should", "filter", "all"},
-		`{"function_score":{"query":` + named("query") + `,"functions":[{"filter":` + named("filter") + `,"weight":2}]}}`: {
+		`{"function_score":{"query":` + named("query") + `,"functions":[{"filter":` + named("filter") +
+			`,"weight":2}]}}`: {
 			"filter", "query",
 		},
 		`{"bool":{"should":[{"bool":{"must":[{"match_none":{}},` + named("lost") + `]}},` + named("kept") + `]}}`: {"kept"},

@@ -69,7 +69,8 @@ record ([MAPPING.md](../../schemas/MAPPING.md), 5.1).
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Path, kind)
 	}
 	b.WriteString("\n`_id` is the company ID. `profile.domain` is the registrable domain of `profile.website`, and not " +
-		"returned. Companies have no nested fields.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")
+		"returned. Companies have no nested fields.\n\n## Clauses\n\n| clause | parameters | differs from " +
+		"Elasticsearch |\n|---|---|---|\n")
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			continue

@@ -47,7 +47,8 @@ func TestSearch_OfCompaniesEqualsOpenSearch(t *testing.T) {
 
 func TestSearch_OpenSearchExecutorOfCompaniesEqualsOpenSearch(t *testing.T) {
 	conn := open(t, fillBoth(t))
-	index, err := opensearchtest.OpenCollection(t.Context(), readmodel.CompaniesCollection(), node.URL(), "differential-",
+	index, err := opensearchtest.OpenCollection(t.Context(), readmodel.CompaniesCollection(), node.URL(),
+		"differential-",
 		make([]byte, searchindex.KeySize), conn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, index.Close(context.WithoutCancel(t.Context()))) })
@@ -72,7 +73,8 @@ func peopleWorld(t *testing.T, conn driver.Conn) world {
 
 func companiesWorld(t *testing.T, conn driver.Conn) world {
 	t.Helper()
-	return world{"companies", "search_companies", companyDocuments(t, conn), searchtest.Companies(), companyRegressions, 50}
+	return world{"companies", "search_companies", companyDocuments(t, conn), searchtest.Companies(), companyRegressions,
+		50}
 }
 
 // companyRegressions are queries about lists of values and other shapes that people lack.

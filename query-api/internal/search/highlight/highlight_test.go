@@ -45,13 +45,15 @@ func TestHighlighter_FragmentsEndAtSentencesAndWords(t *testing.T) {
 
 func TestHighlighter_FragmentsWithMostWordsAreReturned(t *testing.T) {
 	either := algebra.Bool{Should: []algebra.Node{word("a"), word("b")}}
-	require.Equal(t, []string{"[a] [b]", "[b] [a] [b]"}, fragments(t, either, 2, 100, "[a]", "a b", "a a a", "b a b", "b"))
+	require.Equal(t, []string{"[a] [b]", "[b] [a] [b]"}, fragments(t, either, 2, 100, "[a]", "a b", "a a a", "b a b",
+		"b"))
 	require.Equal(t, []string{"[a] x"}, fragments(t, either, 1, 100, "a x", "b x"))
 }
 
 func TestHighlighter_PhrasesAreMarkedAsAWhole(t *testing.T) {
 	phrase := algebra.Phrase{Field: text(), Terms: [][]string{{"quick"}, {"fox"}}}
-	require.Equal(t, []string{"fox quick [quick] [fox] quick"}, fragments(t, phrase, 5, 100, "fox quick quick fox quick"))
+	require.Equal(t, []string{"fox quick [quick] [fox] quick"}, fragments(t, phrase, 5, 100,
+		"fox quick quick fox quick"))
 	phrase.Slop = 1
 	require.Equal(t, []string{"[quick] brown [fox]"}, fragments(t, phrase, 5, 100, "quick brown fox"))
 	phrase = algebra.Phrase{Field: text(), Terms: [][]string{{"quick"}, {"fo"}}, PrefixLast: true}
@@ -75,7 +77,8 @@ func FuzzHighlighter(f *testing.F) {
 		for _, part := range fragments(t, word(w), 0, 1, s) {
 			require.Equal(t, strings.TrimSpace(s), strings.NewReplacer("[", "", "]", "").Replace(part))
 		}
-		for _, part := range fragments(t, algebra.Pattern{Field: text(), Kind: algebra.Prefix, Text: w}, 100, length, s) {
+		for _, part := range fragments(t, algebra.Pattern{Field: text(), Kind: algebra.Prefix, Text: w}, 100,
+			length, s) {
 			require.Contains(t, s, strings.NewReplacer("[", "", "]", "").Replace(part))
 		}
 	})

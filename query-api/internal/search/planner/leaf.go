@@ -229,7 +229,8 @@ func PeopleStatement(part string) Statement {
 // the profile ID, and the two halves of ver, the greatest of which counts.
 func IdentitiesStatement(part string) Statement {
 	return ofPart(
-		"toUInt32(_part_offset), sipHash64("+idColumn+"), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))",
+		"toUInt32(_part_offset), sipHash64("+idColumn+"), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, "+
+			"18446744073709551615))",
 		part,
 	)
 }
@@ -287,9 +288,11 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 func FreshenedStatement(part string) Statement {
 	c := newCompiler()
 	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt +
-		" FROM (SELECT _part_offset AS row, " + hashColumn + ", content_hash, version FROM " + table + " WHERE _part = " +
+		" FROM (SELECT _part_offset AS row, " + hashColumn + ", content_hash, version FROM " + table +
+		" WHERE _part = " +
 		c.str(part) +
-		") AS people INNER JOIN " + seenVersions + " AS seen ON " + hashColumn + " = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
+		") AS people INNER JOIN " + seenVersions + " AS seen ON " + hashColumn + " = seen_key AND content_hash = " +
+		"seen_content WHERE seen_version > version", Parameters: c.params}
 }
 
 // ReadsUpdatedAt reports whether a field is the one that newer versions change.

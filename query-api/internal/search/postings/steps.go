@@ -55,19 +55,20 @@ func (l *loader) loadElements(n *needs) error {
 		}
 		var name, raw string
 		var number uint32
-		err := l.readParts(stepElements, planner.ElementsStatement(l.cfg.Collection, path, names), func(rows driver.Rows) error {
-			if err := rows.Scan(&name, &number, &raw); err != nil {
-				return err
-			}
-			of := counts[name]
-			return readMembers(raw, func(row uint32) error {
-				if int(row) >= len(of) {
-					return errChanged
+		err := l.readParts(stepElements, planner.ElementsStatement(l.cfg.Collection, path, names),
+			func(rows driver.Rows) error {
+				if err := rows.Scan(&name, &number, &raw); err != nil {
+					return err
 				}
-				of[row] = number
-				return nil
+				of := counts[name]
+				return readMembers(raw, func(row uint32) error {
+					if int(row) >= len(of) {
+						return errChanged
+					}
+					of[row] = number
+					return nil
+				})
 			})
-		})
 		if err != nil {
 			return err
 		}

@@ -56,8 +56,9 @@ func (s *Schema) add(nested string, k kind, paths ...string) {
 // People returns the schema of people (schemas/MAPPING.md, 5.1).
 func People() Schema {
 	s := Schema{
-		id:       "profile_id",
-		nested:   []string{"experience", "experience", "experience", "education", "certifications", "languages", "skills"},
+		id: "profile_id",
+		nested: []string{"experience", "experience", "experience", "education", "certifications", "languages",
+			"skills"},
 		numbers:  []any{"profile.connections", "profile.followers"},
 		patterns: []string{"profile.*_name", "profile.location.*", "exp*.title", "*.name", "languages.*"},
 		combined: []string{"profile.*_name", "exp*.title", "profile.*_address"},
@@ -92,7 +93,8 @@ func Companies() Schema {
 		patterns: []string{"profile.*e", "headquarters.*", "*.city", "profile.spec*", "network_*"},
 		combined: []string{"profile.*line", "headquarters.line*", "*.specialties"},
 	}
-	s.add("", text, "company_id", "network_slug", "network_id", "profile.name", "profile.tagline", "profile.description",
+	s.add("", text, "company_id", "network_slug", "network_id", "profile.name", "profile.tagline",
+		"profile.description",
 		"profile.industry", "profile.company_size", "profile.website", "profile.domain", "profile.phone",
 		"profile.specialties", "headquarters.city", "headquarters.region", "headquarters.country",
 		"headquarters.postal_code", "headquarters.line1", "headquarters.line2")
