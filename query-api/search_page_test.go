@@ -131,7 +131,7 @@ func TestSearch_NamesOfMatchingClausesAreReturned(t *testing.T) {
 		{"fuzzy":{"profile.headline":{"value":"enginere","_name":"fuzzy"}}},
 		{"term":{"profile.connections":{"value":10,"_name":"ten"}}},
 		{"terms":{"profile.location.country.keyword":["Germany"],"_name":"country"}},
-		{"nested":{"path":"experience","_name":"jobs","query":{"term":{"experience.title.keyword":"Writer"}}}},
+		{"nested":{"path":"experience","_name":"jobs","inner_hits":{},"query":{"term":{"experience.title.keyword":"Writer"}}}},
 		{"exists":{"field":"profile.personal_email","_name":"data"}}
 	],"must_not":{"ids":{"values":["p5"],"_name":"not"}}}},"sort":["profile_id.keyword"]}`)
 	got := map[string][]any{}

@@ -241,13 +241,26 @@ func (s *Search) withNames(query dsl.Object) (dsl.Object, error) {
 	}
 	clauses := make([]dsl.Object, len(s.named))
 	for i, n := range s.named {
-		filter, err := s.searcher.remote.renderer.Query(n.node)
+		node, err := algebra.Rewrite(n.node, withoutInnerHits)
+		if err != nil {
+			return nil, err
+		}
+		filter, err := s.searcher.remote.renderer.Query(node)
 		if err != nil {
 			return nil, err
 		}
 		clauses[i] = dsl.Object{"constant_score": dsl.Object{"filter": filter, "boost": 0, "_name": strconv.Itoa(i)}}
 	}
 	return dsl.Object{"bool": dsl.Object{"must": query, "should": clauses}}, nil
+}
+
+// withoutInnerHits returns a node without inner hits, whose names may occur once in a request.
+func withoutInnerHits(n algebra.Node) (algebra.Node, error) {
+	if nested, ok := n.(algebra.Nested); ok {
+		nested.InnerHits = nil
+		return nested, nil
+	}
+	return n, nil
 }
 
 // placeOf returns the place of a hit. The values of sort keys stay as OpenSearch wrote them.

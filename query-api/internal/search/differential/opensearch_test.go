@@ -68,7 +68,7 @@ type world struct {
 
 func peopleWorld(t *testing.T, conn driver.Conn) world {
 	t.Helper()
-	return world{"people", "search_people", documents(t, conn), searchtest.People(), regressions, 55}
+	return world{"people", "search_people", documents(t, conn), searchtest.People(), regressions, 60}
 }
 
 func companiesWorld(t *testing.T, conn driver.Conn) world {

@@ -223,7 +223,7 @@ func clauses() []clause {
 		{"terms", 4, true, (*Generator).terms},
 		{"terms_set", 4, true, (*Generator).termsSet},
 		{"range", 10, true, (*Generator).rangeOf},
-		{"exists", 4, true, (*Generator).exists},
+		{"exists", 2, true, (*Generator).exists},
 		{"ids", 2, true, (*Generator).ids},
 		{"prefix", 4, true, (*Generator).prefix},
 		{"wildcard", 4, true, (*Generator).wildcard},
