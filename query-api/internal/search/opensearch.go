@@ -249,7 +249,13 @@ func (s *Search) withNames(query dsl.Object) (dsl.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		clauses[i] = dsl.Object{"constant_score": dsl.Object{"filter": filter, "boost": 0, "_name": strconv.Itoa(i)}}
+		name := strconv.Itoa(i)
+		clauses[i] = dsl.Object{"constant_score": dsl.Object{"filter": filter, "boost": 0, "_name": name}}
+		if planner.ScoresDecide(node) { // A filter has no boosts, so that min_score would compare other scores.
+			clauses[i] = dsl.Object{"function_score": dsl.Object{
+				"query": filter, "functions": []dsl.Object{{"weight": 0}}, "boost_mode": "multiply", "_name": name,
+			}}
+		}
 	}
 	return dsl.Object{"bool": dsl.Object{"must": query, "should": clauses}}, nil
 }
