@@ -352,7 +352,7 @@ func (s *indexer) rows(ctx context.Context, touches []touch) (map[string]*search
 		}
 		if s.deps.Now().After(end) { // Such as rows that an erasure deleted.
 			s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "search sink: rows are older than the touched ones",
-				slog.Int(s.collection.Name, lagging))
+				slog.String("collection", s.collection.Name), slog.Int("rows", lagging))
 			return rows, nil
 		}
 		select {

@@ -48,7 +48,7 @@ WHERE company_hash IN {keys:Array(UInt64)}`
 // URL of its page, has a start, and goes on or has an end. The companies of URLs are joined, because shards have other
 // companies than people.
 func headcountStatement(run uint64, today string) string {
-	const least = "-9223372036854775808"
+	least := strconv.FormatInt(SearchMissing, 10)
 	date := func(ms string) string { return "toDate32(fromUnixTimestamp64Milli(" + ms + ", 'UTC'))" }
 	day := "toDate32('" + today + "')"
 	return `INSERT INTO ` + HeadcountTable + ` (company_hash, company_id, run, sample, years, people)
@@ -108,24 +108,7 @@ func CountHeadcounts(ctx context.Context, conn driver.Conn, at time.Time) error 
 
 // DropHeadcounts deletes the runs before a time: companies that the last run did not find fall out.
 func DropHeadcounts(ctx context.Context, conn driver.Conn, layout Layout, before time.Time) error {
-	var runs []uint64
-	err := readRows(ctx, conn, "SELECT DISTINCT run FROM "+HeadcountTable+" WHERE run < "+
-		strconv.FormatInt(before.UnixMicro(), 10), func(rows driver.Rows) error {
-		var run uint64
-		err := rows.Scan(&run)
-		runs = append(runs, run)
-		return err
-	})
-	for _, run := range runs {
-		if err == nil {
-			err = conn.Exec(ctx, "ALTER TABLE "+layout.Local(HeadcountTable)+layout.OnCluster()+" DROP PARTITION "+
-				strconv.FormatUint(run, 10))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("drop old headcounts: %w", err)
-	}
-	return nil
+	return dropRuns(ctx, conn, layout, HeadcountTable, uint64(before.UnixMicro()))
 }
 
 // HeadcountSource returns a checksum of the people and companies that headcounts are counted from, and when they were

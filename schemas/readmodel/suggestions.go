@@ -180,22 +180,27 @@ func (w *suggestionWriter) flush(ctx context.Context) error {
 
 // DropSuggestions deletes the runs before one. Those of a replica that still writes them are deleted later.
 func DropSuggestions(ctx context.Context, conn driver.Conn, layout Layout, before SuggestionRun) error {
+	return dropRuns(ctx, conn, layout, SuggestionsTable, uint64(before))
+}
+
+// dropRuns drops the partitions of a table that have the runs before one.
+func dropRuns(ctx context.Context, conn driver.Conn, layout Layout, table string, before uint64) error {
 	var runs []uint64
-	err := readRows(ctx, conn, "SELECT DISTINCT run FROM "+SuggestionsTable+" WHERE run < "+
-		strconv.FormatUint(uint64(before), 10), func(rows driver.Rows) error {
-		var run uint64
-		err := rows.Scan(&run)
-		runs = append(runs, run)
-		return err
-	})
-	for _, run := range runs {
-		if err == nil {
-			err = conn.Exec(ctx, "ALTER TABLE "+layout.Local(SuggestionsTable)+layout.OnCluster()+" DROP PARTITION "+
-				strconv.FormatUint(run, 10))
-		}
-	}
+	err := readRows(ctx, conn, "SELECT DISTINCT run FROM "+table+" WHERE run < "+strconv.FormatUint(before, 10),
+		func(rows driver.Rows) error {
+			var run uint64
+			err := rows.Scan(&run)
+			runs = append(runs, run)
+			return err
+		})
 	if err != nil {
-		return fmt.Errorf("drop old suggestions: %w", err)
+		return fmt.Errorf("list runs of %s: %w", table, err)
+	}
+	for _, run := range runs {
+		if err := conn.Exec(ctx, "ALTER TABLE "+layout.Local(table)+layout.OnCluster()+" DROP PARTITION "+
+			strconv.FormatUint(run, 10)); err != nil {
+			return fmt.Errorf("drop old runs of %s: %w", table, err)
+		}
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ const (
 	MaxBuckets = 65_535
 	// MaxSize is the maximum size of terms.
 	MaxSize = 10_000
-	// MaxCollected is the maximum number of distinct values that the aggregations of a request collect.
+	// MaxCollected is the maximum number of values that the aggregations of a request collect, each counted once for
+	// each bucket around it and each worker.
 	MaxCollected = 500_000
 )
 

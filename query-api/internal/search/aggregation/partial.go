@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrTooManyValues is the error of aggregations of more than MaxCollected distinct values.
-var ErrTooManyValues = fmt.Errorf("aggregations: more than %d distinct values have to be counted: narrow the query, "+
+// ErrTooManyValues is the error of aggregations of more than MaxCollected values.
+var ErrTooManyValues = fmt.Errorf("aggregations: more than %d values have to be collected: narrow the query, "+
 	"or aggregate a field with fewer values", MaxCollected)
 
 // ErrTooManyBuckets is the error of aggregations with more than MaxBuckets buckets.

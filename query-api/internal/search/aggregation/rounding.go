@@ -11,7 +11,7 @@ import (
 type Rounding struct {
 	millis, offset int64 // an interval begins offset after a multiple of millis
 	months         int
-	// name is the interval in requests to OpenSearch, calendar_interval or fixed_interval.
+	// parameter is the parameter of the interval, calendar_interval or fixed_interval; name is its value.
 	parameter, name string
 }
 
@@ -47,12 +47,12 @@ func CalendarRounding(name string) (Rounding, bool) {
 func FixedRounding(name string) (Rounding, bool) {
 	digits := strings.TrimRight(name, "dhms")
 	unit, ok := map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": day}[name[len(digits):]]
-	n, err := strconv.ParseInt(digits, 10, 64)
+	n, err := strconv.ParseUint(digits, 10, 63) // without a sign
 	const most = 1 << 53
-	if !ok || err != nil || n < 1 || n > most/unit {
+	if !ok || err != nil || n < 1 || int64(n) > most/unit {
 		return Rounding{}, false
 	}
-	return Rounding{parameter: "fixed_interval", name: name, millis: n * unit}, true
+	return Rounding{parameter: "fixed_interval", name: name, millis: int64(n) * unit}, true
 }
 
 // Parameter returns the name and the value of the parameter of the interval.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -272,17 +273,10 @@ func JavaDouble(x float64) string {
 		}
 		return text
 	}
-	mantissa, exponent := splitExponent(strconv.FormatFloat(x, 'e', -1, 64))
-	return mantissa + "E" + exponent
-}
-
-// splitExponent splits the text of a number, such as 1e+07, into 1.0 and 7.
-func splitExponent(text string) (mantissa, exponent string) {
-	i := slices.Index([]byte(text), 'e')
-	mantissa = text[:i]
-	if slices.Index([]byte(mantissa), '.') < 0 {
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
+	if !strings.Contains(mantissa, ".") {
 		mantissa += ".0"
 	}
-	n, _ := strconv.Atoi(text[i+1:]) // written by FormatFloat
-	return mantissa, strconv.Itoa(n)
+	n, _ := strconv.Atoi(exponent) // written by FormatFloat
+	return mantissa + "E" + strconv.Itoa(n)
 }

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -196,12 +197,11 @@ func (l *aggregationLowering) body(kind *AggregationKind, body *member, out *agg
 	for _, p := range kind.NoEffect {
 		a.get(p.Name)
 	}
-	a.get("order") // see orders
+	if slices.Contains(kind.Parameters, Parameter{"order"}) {
+		a.get("order") // read by orders, after the aggregations inside
+	}
 	if err := kind.lower(l, a, out); err != nil {
 		return err
-	}
-	if len(kind.Parameters) > 0 && !slices.Contains(kind.Parameters, Parameter{"order"}) {
-		delete(a.read, "order")
 	}
 	return a.done()
 }
@@ -269,7 +269,7 @@ func (l *aggregationLowering) field(a *args, out *aggregation.Aggregation) (valu
 	}
 	switch {
 	case f.IsText():
-		return at, at.errorf("text fields cannot be aggregated: use %s.keyword", f.Name())
+		return at, at.errorf("text fields cannot be aggregated: use %s.keyword", f.Path)
 	case l.hidden(f) && (f.Nested == "" || f.Flat):
 		return at, at.errorf("the field %s is not in the elements of %s: put it into reverse_nested", f.Name(),
 			l.nested)
@@ -429,13 +429,7 @@ func compareBounds(a, b *float64, unbounded float64) int {
 	if b != nil {
 		y = *b
 	}
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
+	return cmp.Compare(x, y)
 }
 
 // interval reads {"key": ..., "from": ..., "to": ...}.
@@ -500,8 +494,8 @@ func (l *aggregationLowering) histogram(a *args, out *aggregation.Aggregation) e
 		return a.at.errorf("needs either calendar_interval or fixed_interval")
 	case isCalendar:
 		if out.Interval, ok = aggregation.CalendarRounding(calendar.text); !ok || calendar.kind != '"' {
-			return calendar.errorf("must be one of minute, hour, day, week, month, quarter, year, 1m, 1h, 1d, 1w, " +
-				"1M, 1q, 1y")
+			return calendar.errorf("must be one of second, minute, hour, day, week, month, quarter, year, 1s, 1m, " +
+				"1h, 1d, 1w, 1M, 1q, 1y")
 		}
 	default:
 		if out.Interval, ok = aggregation.FixedRounding(fixed.text); !ok || fixed.kind != '"' {

@@ -59,7 +59,7 @@ func TestAggregations_InvalidOnesAreRejected(t *testing.T) {
 		{`{"a":{"range":{"field":"profile.connections","ranges":[{"gte":1}]}}}`, `unknown parameter "gte"`},
 		{`{"a":{"date_histogram":{"field":"profile.connections","calendar_interval":"year"}}}`, `must be a date`},
 		{`{"a":{"date_histogram":{"field":"updated_at"}}}`, `needs either calendar_interval or fixed_interval`},
-		{`{"a":{"date_histogram":{"field":"updated_at","calendar_interval":"2y"}}}`, `must be one of minute`},
+		{`{"a":{"date_histogram":{"field":"updated_at","calendar_interval":"2y"}}}`, `must be one of second, minute`},
 		{`{"a":{"date_histogram":{"field":"updated_at","fixed_interval":"1M"}}}`, `must be a number and a unit`},
 		{`{"a":{"date_histogram":{"field":"updated_at","fixed_interval":"0d"}}}`, `must be a number and a unit`},
 		{`{"a":{"date_histogram":{"field":"updated_at","fixed_interval":"1d","time_zone":"+01:00"}}}`, `those of UTC`},

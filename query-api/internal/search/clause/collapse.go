@@ -27,16 +27,18 @@ func Collapse(text []byte, path string, options Options) (*algebra.Field, error)
 	if at.kind != '"' {
 		return nil, at.errorf("must be the name of a field, not %s", at.what())
 	}
-	f, err := newLowering(options).resolve(at, at.text)
+	l := newLowering(options)
+	f, err := l.resolve(at, at.text)
 	switch {
 	case err != nil:
 		return nil, err
 	case f.Identity:
-		return nil, at.errorf("each person has another _id: omit collapse")
+		return nil, at.errorf("_id is unique: omit collapse")
 	case f.IsText():
-		return nil, at.errorf("text fields cannot be collapsed by: use %s.keyword", f.Name())
+		return nil, at.errorf("text fields cannot be collapsed by: use %s.keyword", f.Path)
 	case f.Nested != "":
-		return nil, at.errorf("people have several values of %s: collapse needs a field with one", f.Name())
+		return nil, at.errorf("%s may have several values of %s: collapse needs a field with one", l.collection.Name,
+			f.Name())
 	case f.Type != readmodel.SearchText && f.Type != readmodel.SearchLong:
 		return nil, at.errorf("unknown type for collapse field `%s`, only keywords and numbers are accepted", f.Name())
 	}

@@ -105,7 +105,7 @@ clauses that may match, also of filters, fuzzy words and patterns, in texts of r
 and fuzzy words, and all words have the first tag.
 
 Date formats: %s. Years with a sign have four to nine digits. A time may end with an offset or a zone, such as
-`+"`2020-01-01T13:00:00Europe/Paris`"+`. Patterns of yyyy, MM, dd, HH, mm, ss, SSS and XXX are supported; parts in brackets
+`+"`2020-01-01T13:00:00Europe/Paris`"+`. Patterns of yyyy, MM, MMM, dd, HH, mm, ss, SSS and XXX are supported; parts in brackets
 are optional. Elasticsearch's other formats are rejected: times without a date (`+"`hour`, `time`"+` and so on), weeks
 (`+"`week_date`, `weekyear`"+`) and days of a year (`+"`ordinal_date`"+`).
 
@@ -126,7 +126,7 @@ are optional. Elasticsearch's other formats are rejected: times without a date (
 | values in the JSON of a query, or of its sort keys | %d |
 | levels of aggregations, without `+"`nested`, `reverse_nested` and `filter`"+` | %d |
 | aggregations of a request | %d |
-| distinct values that aggregations collect, in one shard of OpenSearch 50,000 for `+"`terms`"+` | %d |
+| values that aggregations collect, each counted once for each bucket around it and each thread; in one shard of OpenSearch 50,000 for `+"`terms`"+` | %d |
 | buckets of a response | %d |
 | `+"`size` of `terms`"+` | %d |
 | ranges, or filters, of an aggregation | %d |

@@ -15,7 +15,7 @@ import (
 // is the only one. It is below aggregation.MaxBuckets, the default of the cluster setting.
 const maxShardTerms = 50_000
 
-// precision is the precision_threshold of cardinality, its maximum: the error is about 0.2%.
+// precision is the precision_threshold of cardinality, its maximum: larger results are approximate, within 1%.
 const precision = 40_000
 
 // Aggregations renders aggregations. Their names are their numbers; dates are numbers and are written by

@@ -159,7 +159,7 @@ func (f *field) fragments(text string) []fragment {
 		}
 		return []fragment{{f.Before + text + f.After, 1}}
 	}
-	found := f.words.find(locate(text))
+	found := f.words.find(locate(text, f.Field.Subfield))
 	if len(found) == 0 {
 		return nil
 	}
@@ -235,9 +235,12 @@ func endsSentence(runes []rune, at int) bool {
 	return before == '\n' || strings.ContainsRune(".!?。！？", before) && unicode.IsSpace(runes[at])
 }
 
-// locate returns the words of a text.
-func locate(text string) []span {
+// locate returns the words of a text, as a subfield has them.
+func locate(text string, subfield algebra.Subfield) []span {
 	tokens := analysis.Analyze(nil, text)
+	if subfield == algebra.Code {
+		tokens = analysis.Code(nil, text)
+	}
 	lower := strings.ToLower(text) // as the analyzer does, rune by rune
 	out := make([]span, 0, len(tokens))
 	at, runes := 0, 0 // in lower
@@ -248,7 +251,11 @@ func locate(text string) []span {
 		}
 		runes += utf8.RuneCountInString(lower[at : at+i])
 		n := utf8.RuneCountInString(t.Text)
-		out = append(out, span{runes, runes + n, t.Text})
+		word := t.Text
+		if subfield == algebra.Folded {
+			word = analysis.Fold(word)
+		}
+		out = append(out, span{runes, runes + n, word})
 		runes, at = runes+n, at+i+len(t.Text)
 	}
 	return out

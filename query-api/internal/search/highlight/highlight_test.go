@@ -19,17 +19,25 @@ func text() algebra.Field {
 
 func fragments(t testing.TB, n algebra.Node, number, length int, texts ...string) []string {
 	t.Helper()
+	return fragmentsOf(t, text(), n, number, length, texts...)
+}
+
+// fragmentsOf is like fragments, of a subfield.
+func fragmentsOf(
+	t testing.TB, f algebra.Field, n algebra.Node, number, length int, texts ...string,
+) []string {
+	t.Helper()
 	document, err := json.Marshal(map[string]any{"t": texts})
 	require.NoError(t, err)
 	body, err := highlight.New(n, []algebra.Highlight{{
-		Field: text(), Before: "[", After: "]", Fragments: number, Length: length,
+		Field: f, Before: "[", After: "]", Fragments: number, Length: length,
 	}}, "").Append(nil, document)
 	require.NoError(t, err)
 	var out map[string][]string
 	if len(body) > 0 {
 		require.NoError(t, json.Unmarshal(body, &out), string(body))
 	}
-	return out["t"]
+	return out[f.Name()]
 }
 
 func word(s string) algebra.Node { return algebra.Term{Field: text(), Text: s} }
@@ -82,4 +90,16 @@ func FuzzHighlighter(f *testing.F) {
 			require.Contains(t, s, strings.NewReplacer("[", "", "]", "").Replace(part))
 		}
 	})
+}
+
+// Words of a subfield are those of its analysis.
+func TestHighlighter_MarksWordsOfSubfields(t *testing.T) {
+	for subfield, tc := range map[algebra.Subfield][3]string{
+		algebra.Folded: {"jose", "Hello, José!", "Hello, [José]!"},
+		algebra.Code:   {"c++", "C, (C++) and .NET", "C, ([C++]) and .NET"},
+	} {
+		field := text()
+		field.Subfield = subfield
+		require.Equal(t, []string{tc[2]}, fragmentsOf(t, field, algebra.Term{Field: field, Text: tc[0]}, 5, 100, tc[1]))
+	}
 }

@@ -207,8 +207,8 @@ func (c *compiler) fold(token string) string {
 		", u), extractAll(" + token + ", '(?s).'))))"
 }
 
-// codeTokens returns the expression of analysis.Code of a text. Unlike those of Go and Java, lowerUTF8 may map a
-// character to several or by its position: these are replaced before.
+// codeTokens returns the expression of analysis.Code of a text. Go and Lucene lower each character by itself;
+// lowerUTF8 expands İ and lowers Σ by its position, so both are replaced first.
 func codeTokens(text string) string {
 	const space = `\\t-\\r\\x1c-\\x20\\x{1680}` +
 		`\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}`

@@ -250,8 +250,7 @@ func ValuesStatement(f algebra.Field, part string) Statement {
 	return ofPart("toUInt32(_part_offset), "+value(f.Column), part)
 }
 
-// SharedStatement reads the profile IDs of the people of a part with one of some hashes. Its rows are offset and
-// its ID.
+// SharedStatement reads the IDs of the documents of a part with one of some hashes. Its rows are the offset and the ID.
 func SharedStatement(hashes []uint64, part string) Statement {
 	c := newCompiler()
 	list := make([]string, len(hashes))
