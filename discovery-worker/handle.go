@@ -14,6 +14,7 @@ import (
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/suppress"
 )
 
 // source is the CloudEvents source of results.
@@ -117,7 +118,13 @@ func (s *Service) identify(
 	if err != nil {
 		return nil, err
 	}
-	found, err := shared(ctx, s, key, budget, func(ctx context.Context) *event.Identification {
+	// An erased person is not found, and providers are not called.
+	if h, erased := s.deps.Suppressed.Subject(suppress.Subject{
+		Platform: identity.Network, Emails: given(task.Query.Email), Phones: given(task.Query.Phone),
+	}); erased && s.deps.Suppressed.InAllScopes(h) {
+		return &event.Identification{RequestID: task.RequestID, At: s.deps.Now().UTC()}, nil
+	}
+	found, err := shared(ctx, s, task.RequestID, key, budget, func(ctx context.Context) *event.Identification {
 		return s.finder.Identify(ctx, *task.Query)
 	}, func() *event.Identification {
 		return &event.Identification{At: s.deps.Now().UTC(), Degraded: missingStages()}
@@ -130,6 +137,14 @@ func (s *Service) identify(
 	return &d, nil
 }
 
+// given returns a list of a value, without an empty one.
+func given(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
 // missingStages are the stages of a result without any.
 func missingStages() []string {
 	return []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch}
@@ -138,13 +153,15 @@ func missingStages() []string {
 // shared runs work, shared by concurrent calls with the same key. It continues if the first task is returned, until Run
 // ends. If work panics, the result is failed(). It returns an error only if ctx ends.
 func shared[T any](
-	ctx context.Context, s *Service, key string, budget time.Duration, work func(context.Context) *T, failed func() *T,
+	ctx context.Context, s *Service, requestID, key string, budget time.Duration,
+	work func(context.Context) *T, failed func() *T,
 ) (*T, error) {
-	done := s.inFlight.DoChan(key, func() (result any, err error) {
+	results := s.inFlight.DoChan(key, func() (result any, err error) {
 		// singleflight runs this in its own goroutine, where no caller can recover.
 		defer func() {
 			if p := recover(); p != nil {
-				s.deps.Logger.ErrorContext(ctx, "discovery: panic", slog.String("stack", string(debug.Stack())))
+				s.deps.Logger.ErrorContext(ctx, "discovery: panic", slog.String("request_id", requestID),
+					slog.String("stack", string(debug.Stack())))
 				result = failed()
 			}
 		}()
@@ -156,7 +173,7 @@ func shared[T any](
 		return work(workCtx), nil
 	})
 	select {
-	case r := <-done:
+	case r := <-results:
 		return r.Val.(*T), r.Err // set above
 	case <-ctx.Done():
 		return nil, fmt.Errorf("discovery: %w", context.Cause(ctx))
@@ -176,7 +193,7 @@ func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
 		input.RequestID = task.RequestID
 		return &input, nil
 	}
-	found, err := shared(ctx, s, task.Input.Platform+":"+key, budget, func(ctx context.Context) *event.Discovery {
+	found, err := shared(ctx, s, task.RequestID, task.Input.Platform+":"+key, budget, func(ctx context.Context) *event.Discovery {
 		return s.finder.Find(ctx, task.Input)
 	}, func() *event.Discovery {
 		input.Degraded = missingStages()

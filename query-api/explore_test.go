@@ -84,8 +84,13 @@ func TestQuestions_NeedTheScopeAnalyze(t *testing.T) {
 		require.NotEmpty(t, got.header.Get("X-RateLimit-Remaining"), "it counts towards the key's rate limit")
 		require.Equal(t, []string{format[1]}, a.asked)
 		require.JSONEq(t, `{"meta":[],"data":[]}`, got.body)
+
+		a.asked = nil
+		head := f.do(http.MethodHead, "/explore/questions/"+name, "", header)
+		require.Equal(t, http.StatusOK, head.status)
+		require.Equal(t, format[0], head.header.Get("Content-Type"))
+		require.Empty(t, a.asked, "HEAD runs no statement")
 	}
-	a.asked = nil
 	for _, name := range []string{
 		"0.json", "2.json", "1.xml", "1", "x.json", "-1.csv", "1.json/x", "99999999999999999999.csv",
 	} {

@@ -68,7 +68,8 @@ func (s *settings) RemoveWebhook(ctx context.Context, organization string) error
 // RotateKeyOnce implements v1.Settings.
 func (s *settings) RotateKeyOnce(ctx context.Context, id string, overlap time.Duration) (
 	old, created event.Key, secret event.APIKey, err error) {
-	if old, created, secret, err = s.accounts.RotateKeyOnce(ctx, id, overlap); err != nil {
+	old, created, secret, err = s.accounts.RotateKeyOnce(ctx, id, overlap)
+	if err != nil && !errors.Is(err, v1.ErrKeyRotating) && !errors.Is(err, ErrNoSuchAccount) {
 		err = unavailable(err)
 	}
 	return old, created, secret, err
@@ -120,16 +121,16 @@ func (s *settings) Resend(
 // RotateWebhookSecret implements v1.Settings.
 func (s *settings) RotateWebhookSecret(
 	ctx context.Context, organization string, overlap time.Duration,
-) (string, error) {
+) (id, text string, err error) {
 	s.accounts.mu.Lock()
 	defer s.accounts.mu.Unlock()
 	_, secrets := s.accounts.directory.Webhook(organization)
-	next, plain, err := secrets.Rotate(s.sealer, s.accounts.time(), overlap)
+	next, text, err := secrets.Rotate(s.sealer, s.accounts.time(), overlap)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := s.accounts.write(ctx, event.TypeWebhookSecrets, next.EventKey(), next); err != nil {
-		return "", unavailable(err)
+		return "", "", unavailable(err)
 	}
-	return plain, nil
+	return next.Secrets[0].ID, text, nil
 }

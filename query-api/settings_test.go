@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
@@ -55,6 +57,36 @@ func TestWebhook_IsSetReadAndRemoved(t *testing.T) {
 	require.Equal(t, map[string]any{"url": nil, "secrets": secrets}, removed)
 	require.Equal(t, removed, f.do(http.MethodDelete, webhookPath, "", nil).json())
 	require.Equal(t, removed, f.get(webhookPath).json())
+}
+
+func TestWebhook_ConcurrentFirstCallsShowValidSecrets(t *testing.T) {
+	f := start(t, nil)
+	shown := make([][]any, 4)
+	var wg sync.WaitGroup
+	for i := range shown {
+		wg.Go(func() {
+			got := f.put(webhookPath, `{"url":"https://hooks.example.org/"}`)
+			var settings map[string]any
+			if assert.NoError(t, json.Unmarshal([]byte(got.body), &settings)) {
+				shown[i], _ = settings["secrets"].([]any)
+			}
+		})
+	}
+	wg.Wait()
+	valid := make(map[any]bool)
+	for _, s := range f.get(webhookPath).json()["secrets"].([]any) {
+		valid[s.(map[string]any)["id"]] = true
+	}
+	texts := 0
+	for _, secrets := range shown {
+		for _, s := range secrets {
+			if s := s.(map[string]any); s["secret"] != nil {
+				texts++
+				require.True(t, valid[s["id"]], "a secret that was shown is valid")
+			}
+		}
+	}
+	require.Equal(t, len(valid), texts, "each is shown once")
 }
 
 func TestWebhook_IsOfOwnOrganizationAndNeedsManage(t *testing.T) {
@@ -357,6 +389,17 @@ func TestRotateKey_KeepsTheOldKeyForTheOverlap(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, rotate(got["key_id"].(string), `{"overlap_sec":2592001}`, nil).status)
 	itself := map[string]string{"Authorization": "Bearer " + otherSecret.Reveal()}
 	require.Equal(t, http.StatusOK, rotate(other.ID, `{}`, itself).status)
+
+	// A rotation does not give a scope that the caller lacks.
+	analyst, _ := create(queryapi.KeyOptions{Scopes: []string{event.ScopeAnalyze}})
+	_, settings := create(queryapi.KeyOptions{Scopes: []string{event.ScopeManage}})
+	plain := map[string]string{"Authorization": "Bearer " + settings.Reveal()}
+	refused := rotate(analyst.ID, `{}`, plain)
+	require.Equal(t, http.StatusForbidden, refused.status)
+	require.Contains(t, refused.detail(), "the scope manage or analyze")
+	_, both := create(queryapi.KeyOptions{Scopes: []string{event.ScopeManage, event.ScopeAnalyze}})
+	plain["Authorization"] = "Bearer " + both.Reveal()
+	require.Equal(t, http.StatusOK, rotate(analyst.ID, `{}`, plain).status)
 
 	revoked, _ := create(queryapi.KeyOptions{Scopes: []string{event.ScopeEnrich}})
 	_, err := f.accounts.RevokeKey(t.Context(), revoked.ID)

@@ -382,9 +382,13 @@ func logMessage(r event.Erasure) (m kafka.Message, err error) {
 		return m, fmt.Errorf("encode erasure: %w", err)
 	}
 	about := cmp.Or(r.RequestID, r.RequestedAt)
+	id := about + "/" + string(r.Action)
+	if r.RequestID == "" { // notifications of one erasure follow each other
+		id += "/" + r.At.Format(time.RFC3339Nano)
+	}
 	return kafka.Message{
 		Topic: event.TopicErasureRequest, Key: []byte(about), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: about + "/" + string(r.Action), Type: event.TypeErasureRequest, Source: "/muster/projector",
+			ID: id, Type: event.TypeErasureRequest, Source: "/muster/projector",
 			Time: r.At, ContentType: "application/json",
 		}),
 	}, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -44,14 +45,24 @@ func (n *Notifier) Notify(ctx context.Context, people []event.Disclosure) (rows 
 	erased := slices.SortedFunc(maps.Keys(versions), func(a, b event.Disclosure) int {
 		return cmp.Or(cmp.Compare(versions[a], versions[b]), slices.Compare(a.Hash[:], b.Hash[:]))
 	})
+	to := destinations{
+		endpoints: sync.OnceValues(func() (map[string]string, error) { return n.endpoints(ctx) }),
+		layout:    sync.OnceValues(func() (readmodel.Layout, error) { return readmodel.FindLayout(ctx, n.Conn) }),
+	}
 	for part := range slices.Chunk(erased, peoplePerNotice) {
-		found, err := n.notify(ctx, part, versions)
+		found, err := n.notify(ctx, part, versions, to)
 		if err != nil {
 			return rows, fmt.Errorf("notify receivers: %w", err)
 		}
 		rows += found
 	}
 	return rows, nil
+}
+
+// destinations are read at most once for all people: where receivers are notified, and where rows are deleted.
+type destinations struct {
+	endpoints func() (map[string]string, error)
+	layout    func() (readmodel.Layout, error)
 }
 
 // received is what an organization received of the people of an erasure.
@@ -61,7 +72,7 @@ type received struct {
 }
 
 func (n *Notifier) notify(
-	ctx context.Context, people []event.Disclosure, versions map[event.Disclosure]record.Version,
+	ctx context.Context, people []event.Disclosure, versions map[event.Disclosure]record.Version, to destinations,
 ) (int64, error) {
 	requests := make(map[received]map[string]bool)
 	var rows []uint64
@@ -70,18 +81,22 @@ func (n *Notifier) notify(
 		if !erased {
 			return nil
 		}
-		to := received{d.OrganizationID, v}
-		if requests[to] == nil {
-			requests[to] = make(map[string]bool)
+		by := received{d.OrganizationID, v}
+		if requests[by] == nil {
+			requests[by] = make(map[string]bool)
 		}
-		requests[to][d.RequestID] = true
+		requests[by][d.RequestID] = true
 		rows = append(rows, d.Row)
 		return nil
 	})
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	notices, messages, err := n.messages(ctx, requests)
+	endpoints, err := to.endpoints()
+	if err != nil {
+		return 0, err
+	}
+	notices, messages, err := n.messages(requests, endpoints)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +106,7 @@ func (n *Notifier) notify(
 	if err := bus.WriteAll(ctx, n.Writer, notices); err != nil {
 		return 0, fmt.Errorf("log receivers: %w", err)
 	}
-	layout, err := readmodel.FindLayout(ctx, n.Conn)
+	layout, err := to.layout()
 	if err != nil {
 		return 0, err
 	}
@@ -106,12 +121,8 @@ func (n *Notifier) notify(
 
 // messages returns the deliveries to the receivers, and the events about them for the log of requests, one by erasure.
 func (n *Notifier) messages(
-	ctx context.Context, requests map[received]map[string]bool,
+	requests map[received]map[string]bool, endpoints map[string]string,
 ) (notices, messages []kafka.Message, err error) {
-	endpoints, err := n.endpoints(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	receivers := slices.SortedFunc(maps.Keys(requests), func(a, b received) int {
 		return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.organization, b.organization))
 	})

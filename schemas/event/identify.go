@@ -33,7 +33,7 @@ type PersonQuery struct {
 	MinConfidence float64 `json:"min_confidence"`
 }
 
-// Key returns a key that is equal for equal queries. It has no personal data.
+// Key returns a key that is equal for equal queries. It is an unkeyed hash of personal data: do not log it.
 func (q PersonQuery) Key() (string, error) {
 	text, err := json.Marshal(q, json.Deterministic(true))
 	if err != nil {
@@ -43,7 +43,8 @@ func (q PersonQuery) Key() (string, error) {
 	return "identify:" + hex.EncodeToString(sum[:16]), nil
 }
 
-// IsSelective reports whether the query has a name or an address: other members only compare people.
+// IsSelective reports whether the query can find people: by name, e-mail address or its hash, or phone number. The other
+// members only compare people.
 func (q PersonQuery) IsSelective() bool {
 	return q.Name != "" || q.Email != "" || q.EmailHash != "" || q.Phone != ""
 }

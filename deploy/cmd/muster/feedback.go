@@ -197,8 +197,11 @@ func (c *command) publishLinks(ctx context.Context, cfg ingest.Config, f *event.
 	if err != nil {
 		return 0, err
 	}
-	if total := done.Total(); total.Suppressed > 0 {
+	switch total := done.Total(); {
+	case total.Suppressed > 0:
 		return 0, errors.New("an account of the feedback is erased: reject it")
+	case total.Rejected+total.Unfinished > 0:
+		return 0, errors.New("account-link records were rejected: muster rejected list says why")
 	}
 	return len(stated) + len(withdrawn), nil
 }

@@ -87,8 +87,8 @@ func (f *Finder) ExplainPeople(
 	}
 	for _, p := range found {
 		switch {
-		case p.match.Confidence <= 0:
-		case p.match.Confidence < q.MinConfidence || len(d.Matches) == event.MaxMatches:
+		case p.match.Confidence <= 0 || len(d.Matches) == event.MaxMatches:
+		case p.match.Confidence < q.MinConfidence:
 			d.BelowConfidence = true
 		default:
 			d.Matches = append(d.Matches, p.match)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-
-	"net/http"
 
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"

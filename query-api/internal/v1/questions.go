@@ -52,7 +52,7 @@ func (s *Server) serveQuestions(next http.Handler) http.Handler {
 		switch {
 		case r.URL.Path != questionsPath && !isAnswer:
 			next.ServeHTTP(w, r)
-		case r.Method != http.MethodGet:
+		case !isRead(r):
 			x.fail(w, useGET())
 		case isAnswer:
 			x.operation = answered
@@ -95,6 +95,16 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *http.Request, op *oper
 	extendDeadlines(w, questionTimeout)
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
+	begin := func() {
+		header.Set("Content-Type", format.media)
+		if extension != "json" {
+			header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="question-%d.%s"`, n, extension))
+		}
+	}
+	if r.Method == http.MethodHead {
+		begin()
+		return nil
+	}
 	statement := s.questions[n-1].Statement
 	if extension == "json" {
 		var body bytes.Buffer
@@ -104,10 +114,7 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *http.Request, op *oper
 		}
 		return answer(body.Bytes()).write(w)
 	}
-	out := &firstByte{to: w, begin: func() {
-		header.Set("Content-Type", format.media)
-		header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="question-%d.%s"`, n, extension))
-	}}
+	out := &firstByte{to: w, begin: begin}
 	if err := s.analyze(ctx, statement, format.clickhouse, out); err != nil {
 		if out.begun {
 			_ = exchangeOf(r.Context()).end(ctx)

@@ -166,7 +166,7 @@ func searchRequest(ctx context.Context, in *search.Searcher, body *api.SearchReq
 		return r, invalidf("from + size is %d: it must be at most %d; for later results send next_cursor of the "+
 			"previous page as cursor", r.From+r.Size, search.MaxWindow)
 	case r.From > 0 && r.Cursor != "":
-		return r, invalidf("from cannot be used with a cursor, which has its place: omit one of them")
+		return r, invalidf("from cannot be used with cursor: omit one of them")
 	case len(r.Collapse) > 0 && r.Collapse.Kind() != 'n' && r.Cursor != "":
 		return r, invalidf("collapse cannot be used with a cursor: a collapsed search has one page, use from and size")
 	}

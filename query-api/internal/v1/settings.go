@@ -27,9 +27,9 @@ type Settings interface {
 	SetWebhook(ctx context.Context, organization, url string) error
 	// RemoveWebhook removes the endpoint for events.
 	RemoveWebhook(ctx context.Context, organization string) error
-	// RotateWebhookSecret creates a webhook secret and returns its text. The previous one stays valid for overlap. It
-	// returns event.ErrWebhookRotating if two are valid and overlap is not 0.
-	RotateWebhookSecret(ctx context.Context, organization string, overlap time.Duration) (string, error)
+	// RotateWebhookSecret creates a webhook secret and returns its ID and text. The previous one stays valid for
+	// overlap. It returns event.ErrWebhookRotating if two are valid and overlap is not 0.
+	RotateWebhookSecret(ctx context.Context, organization string, overlap time.Duration) (id, text string, err error)
 	// RotateKeyOnce creates a key that replaces one, which stays valid for overlap. It returns ErrKeyRotating if the
 	// key was rotated, or is at the same time.
 	RotateKeyOnce(ctx context.Context, id string, overlap time.Duration) (
@@ -52,7 +52,7 @@ var ErrSettingsUnavailable = errors.New("settings unavailable")
 
 // GetWebhook is GET /v1/webhook.
 func (s *Server) GetWebhook(ctx context.Context, _ api.GetWebhookRequestObject) (api.GetWebhookResponseObject, error) {
-	return s.webhook(ctx, "")
+	return s.webhook(ctx, "", "")
 }
 
 // SetWebhook is PUT /v1/webhook. An organization without a secret gets its first one.
@@ -67,14 +67,16 @@ func (s *Server) SetWebhook(
 		return nil, err
 	}
 	s.changed(ctx, "settings: webhook set")
-	var created string
+	var id, text string
 	if _, secrets := s.accounts.Webhook(organization); len(secrets.ValidAt(s.now())) == 0 {
+		// A concurrent call may create the first secret, too: both stay valid.
 		var err error
-		if created, err = s.settings.RotateWebhookSecret(ctx, organization, 0); err != nil {
+		id, text, err = s.settings.RotateWebhookSecret(ctx, organization, defaultOverlap)
+		if err != nil && !errors.Is(err, event.ErrWebhookRotating) {
 			return nil, err
 		}
 	}
-	return s.webhook(ctx, created)
+	return s.webhook(ctx, id, text)
 }
 
 // DeleteWebhook is DELETE /v1/webhook.
@@ -88,7 +90,7 @@ func (s *Server) DeleteWebhook(
 		}
 		s.changed(ctx, "settings: webhook removed")
 	}
-	return s.webhook(ctx, "")
+	return s.webhook(ctx, "", "")
 }
 
 // Limits of the settings' durations.
@@ -130,7 +132,7 @@ func (s *Server) RotateWebhookSecret(
 		return nil, err
 	}
 	organization := exchangeOf(ctx).principal.Organization.ID
-	created, err := s.settings.RotateWebhookSecret(ctx, organization, overlap)
+	id, text, err := s.settings.RotateWebhookSecret(ctx, organization, overlap)
 	if errors.Is(err, event.ErrWebhookRotating) {
 		return nil, &problem{
 			status: http.StatusConflict,
@@ -142,7 +144,7 @@ func (s *Server) RotateWebhookSecret(
 		return nil, err
 	}
 	s.changed(ctx, "settings: webhook secret rotated")
-	return s.webhook(ctx, created)
+	return s.webhook(ctx, id, text)
 }
 
 // TestWebhook is POST /v1/webhook/test.
@@ -364,8 +366,9 @@ func (s *Server) RotateKey(
 	return encoded(out)
 }
 
-// checkRotation returns an error unless the caller's key may rotate a key: itself, or one without the scope manage. A
-// leaked key can so neither take the access of other keys with this scope, nor that of its own holders at once.
+// checkRotation returns an error unless the caller's key may rotate a key: itself, or one without the scope manage and
+// with no access to the data of analysts that the caller lacks. So a leaked key cannot take over another key with the
+// scope manage, gains no scope, and does not lock out its own holders at once.
 func (s *Server) checkRotation(ctx context.Context, id string) error {
 	who := exchangeOf(ctx).principal
 	key, ok := s.accounts.Key(id)
@@ -376,10 +379,12 @@ func (s *Server) checkRotation(ctx context.Context, id string) error {
 			detail: fmt.Sprintf("this organization has no valid key %s: give the 8 characters after mk_live_",
 				quote(id)),
 		}
-	case key.HasScope(event.ScopeManage) && key.ID != who.Key.ID:
+	case key.ID != who.Key.ID && (key.HasScope(event.ScopeManage) ||
+		key.HasScope(event.ScopeAnalyze) && !who.Key.HasScope(event.ScopeAnalyze)):
 		return &problem{
 			status: http.StatusForbidden,
-			detail: "a key with the scope manage can be rotated only with itself, or by the operator of this service",
+			detail: "a key with the scope manage or analyze can be rotated only with itself, or by the operator of " +
+				"this service",
 		}
 	case key.ReplacedBy != "":
 		return &problem{
@@ -391,21 +396,21 @@ func (s *Server) checkRotation(ctx context.Context, id string) error {
 	return nil
 }
 
-// webhook returns the webhook settings of the caller's organization. created is the text of its newest secret if this
-// call created it.
-func (s *Server) webhook(ctx context.Context, created string) (answer, error) {
+// webhook returns the webhook settings of the caller's organization. created is the ID of the secret that this call
+// created, if any, and text its text.
+func (s *Server) webhook(ctx context.Context, created, text string) (answer, error) {
 	settings, secrets := s.accounts.Webhook(exchangeOf(ctx).principal.Organization.ID)
 	out := api.Webhook{Secrets: []api.WebhookSecret{}}
 	if settings.URL != "" {
 		out.Url, out.UpdatedAt = &settings.URL, &settings.UpdatedAt
 	}
-	for i, w := range secrets.ValidAt(s.now()) {
+	for _, w := range secrets.ValidAt(s.now()) {
 		view := api.WebhookSecret{Id: w.ID, CreatedAt: w.CreatedAt}
 		if !w.ExpiresAt.IsZero() {
 			view.ExpiresAt = &w.ExpiresAt
 		}
-		if i == 0 && created != "" {
-			view.Secret = &created
+		if w.ID == created {
+			view.Secret = &text
 		}
 		out.Secrets = append(out.Secrets, view)
 	}
