@@ -23,6 +23,11 @@ func TestUsageEvent_StatesReturnedPeople(t *testing.T) {
 	f.insert(record.KindNetworkPerson,
 		`{"profile_id":"p1","username":"lin","headline":"engineer","last_updated":"2026-01-01"}`)
 	startWorker(f, found)
+	startIdentifyWorker(f, func(event.DiscoveryTask) *event.Identification {
+		return &event.Identification{Matches: []event.PersonMatch{{Confidence: 0.9, Accounts: []event.Social{{
+			Account: event.Account{Platform: "network", Username: "lin"}, Identity: "p1", Confidence: 1,
+		}}}}}
+	})
 	key, err := testSecret(t).Key(suppress.KeyName, suppress.KeySize)
 	require.NoError(t, err)
 	hashing, err := suppress.NewKey(key)
@@ -73,6 +78,7 @@ func TestUsageEvent_StatesReturnedPeople(t *testing.T) {
 		"webset":      {id(f.post(codehostPath, `{"codehost":["absent","octavia"]}`)), []string{octavia}},
 		"search":      {id(f.post("/v1/person/search", search)), []string{lin}},
 		"discover":    {id(f.post("/v1/person/discover", `{"codehost":"octavia"}`)), []string{lin}},
+		"identify":    {id(f.post(identifyPath, `{"name":"Lin Abara"}`)), []string{lin}},
 		"miss":        {id(f.post(enrichPath, `{"codehost":"absent"}`)), nil},
 		"row":         {job + "-2", []string{octavia}},
 		"row, a miss": {job + "-1", nil},

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/schemas/event"
@@ -38,14 +36,10 @@ func (s *Server) SubmitFeedback(
 	if err := s.finder.PublishFeedback(ctx, f); err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(struct {
+	return encoded(struct {
 		ID     string               `json:"feedback_id"`
 		Status event.FeedbackStatus `json:"status"`
 	}{f.ID, f.Status})
-	if err != nil {
-		return nil, fmt.Errorf("encode feedback response: %w", err)
-	}
-	return answer(body), nil
 }
 
 // feedback validates the request body.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"muster/query-api/internal/explore"
 	"muster/schemas/event"
 )
@@ -61,14 +59,14 @@ func (s *Server) serveQuestions(next http.Handler) http.Handler {
 			}
 		default:
 			x.operation = listed
-			body, err := json.Marshal(struct {
+			body, err := encoded(struct {
 				Questions []explore.Question `json:"questions"`
 			}{append([]explore.Question{}, s.questions...)})
 			if err != nil {
 				x.fail(w, problemOf(listed, err))
 				return
 			}
-			_ = answer(body).write(w)
+			_ = body.write(w)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/query-api/internal/api"
@@ -306,11 +305,7 @@ func (s *Server) explainIn(ctx context.Context, in *search.Searcher, request *ap
 	if e.Refused == "" {
 		e.MaxCredits = int64(r.Size) * call.Prices().Search
 	}
-	body, err := json.Marshal(e, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	return answer(body), nil
+	return encoded(e)
 }
 
 // VisitSearchPeopleResponse implements api.SearchPeopleResponseObject.

@@ -2,11 +2,8 @@ package v1
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json"
 
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/search/clause"
@@ -54,13 +51,9 @@ func (s *Server) SuggestValues(
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(struct {
+	return encoded(struct {
 		Values []readmodel.Suggestion `json:"values"`
 	}{values})
-	if err != nil {
-		return nil, fmt.Errorf("encode suggestions: %w", err)
-	}
-	return answer(body), nil
 }
 
 // VisitSuggestValuesResponse implements api.SuggestValuesResponseObject.
