@@ -23,7 +23,9 @@ const (
 	// enrichSettle is the pause after muster's turn. Usage events are written 1.5 s after the last call, so that the
 	// insert falls into no turn of PostgreSQL.
 	enrichSettle = 2500 * time.Millisecond
-	// networkSample is the maximum number of requested network people, drawn from all people.
+	// accountSample and networkSample are the maximum numbers of requested accounts and network people, drawn from all.
+	// PostgreSQL has these only.
+	accountSample = 100_000
 	networkSample = 50_000
 	// listLength is the number of identifiers in a list, the API's maximum.
 	listLength = 100
@@ -45,7 +47,7 @@ func measureEnrich(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	profiles = drawSample(profiles, networkSample, b.seed)
+	accounts, profiles = drawSample(accounts, accountSample, b.seed), drawSample(profiles, networkSample, b.seed)
 	enrich := question{
 		about:   "POST /v1/person/enrich by code-host username, both websets",
 		request: enrichRequest,
