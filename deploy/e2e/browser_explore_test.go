@@ -82,7 +82,7 @@ func exploreTab(t *testing.T, p *platform, width, height int, dark bool) *browse
 	tab := browsertest.Open(t, width, height, dark)
 	tab.Do("open /explore", chromedp.Navigate(p.BaseURL+"/explore"), chromedp.WaitVisible("#key-value"),
 		chromedp.SendKeys("#key-value", p.APIKey+kb.Enter))
-	tab.Eventually(`document.getElementById("said").textContent.includes("is kept until")`)
+	tab.Eventually(`document.getElementById("said").textContent.includes("is stored until")`)
 	return tab
 }
 
@@ -149,6 +149,27 @@ func TestBrowserExplore_SearchAsksBeforeItCosts(t *testing.T) {
 	tab.Do("complete it", chromedp.SetValue("#dsl", query))
 	press(t, tab, "Search with this query")
 	tab.Eventually(`document.querySelector(".call code")?.textContent.includes('"experience.is_current":true')`)
+
+	// An invalid query does not affect the next one.
+	tab.Do("write an unsupported query", chromedp.SetValue("#dsl", `{"knn":{}}`))
+	press(t, tab, "Search with this query")
+	awaitText(tab, "the clause knn is not supported")
+	require.Equal(t, "0", tab.Eval(`document.querySelectorAll(".facet").length`))
+	tab.Do("replace it", chromedp.SetValue("#dsl", query))
+	press(t, tab, "Search with this query")
+	tab.Eventually(`document.querySelectorAll(".facet").length === 5`)
+	require.Contains(t, tab.Eval(`document.querySelector(".call code").textContent`), `"highlight"`)
+
+	// Facets that exceed a limit do not prevent a search.
+	tab.Eval(`(() => { const send = window.fetch; window.fetch = async (path, options) =>
+		options?.body?.includes('"aggs"') ? new Response('{"detail": "too many values"}', {status: 400})
+			: send(path, options); })()`)
+	press(t, tab, "Search with this query")
+	awaitText(tab, "too many values")
+	awaitText(tab, "Costs at most 10 credits")
+	require.Equal(t, "0", tab.Eval(`document.querySelectorAll(".facet").length`))
+	const write = `(() => { try { document.body.innerHTML = "x"; } catch (e) { return e.message; } })()`
+	require.Contains(t, tab.Eval(write), "TrustedHTML", "the browser enforces the policy")
 	tab.Eval("sessionStorage.clear()")
 	require.Equal(t, "0", tab.Eval("localStorage.length + document.cookie.length"))
 }

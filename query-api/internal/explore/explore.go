@@ -22,8 +22,8 @@ var web embed.FS
 // Path is the path of the page.
 const Path = "/explore"
 
-// policy keeps the page to this server. Scripts cannot turn text into markup: the sinks of HTML need trusted types, and
-// the page makes none.
+// policy restricts the page to this server. Scripts cannot turn text into markup: assignments such as innerHTML require
+// trusted types, and the page may create none.
 const policy = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -50,9 +50,7 @@ type Handler struct{ files staticfiles.Files }
 // New returns a Handler.
 func New() (*Handler, error) {
 	h := &Handler{files: make(staticfiles.Files)}
-	kinds := map[string]string{
-		".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
-	}
+	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 	err := fs.WalkDir(web, "web", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

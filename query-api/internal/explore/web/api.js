@@ -3,7 +3,7 @@
 const keyName = "muster.key";
 const autoName = "muster.auto";
 
-// The key lives in this tab until it is closed.
+// key is the API key. The browser stores it until the tab is closed.
 export const key = {
   get: () => sessionStorage.getItem(keyName) ?? "",
   set: (value) => (value ? sessionStorage.setItem(keyName, value) : sessionStorage.removeItem(keyName)),
@@ -15,8 +15,8 @@ export const auto = {
   set: (on) => (on ? sessionStorage.setItem(autoName, "yes") : sessionStorage.removeItem(autoName)),
 };
 
-// Refused is the error of a call that was not answered with a result.
-export class Refused extends Error {
+// RequestError is the error of a call without a result. Status 0 means no response.
+export class RequestError extends Error {
   constructor(status, detail, request) {
     super(detail);
     this.status = status;
@@ -24,8 +24,9 @@ export class Refused extends Error {
   }
 }
 
-// send sends a call and returns its answer with the headers.
-export async function send({ method, path, body }, signal) {
+// send sends a call and returns its answer and the response headers. read reads the answer from a response with a 2xx
+// status; errors are JSON.
+export async function send({ method, path, body }, signal, read = (response) => response.json()) {
   const headers = {};
   if (key.get()) headers.Authorization = "Bearer " + key.get();
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -42,28 +43,28 @@ export async function send({ method, path, body }, signal) {
     });
   } catch (e) {
     if (e.name === "AbortError") throw e;
-    throw new Refused(0, "the server does not answer: check that it runs", "");
+    throw new RequestError(0, "no response from the server: check that it is running", "");
   }
   const request = response.headers.get("X-Request-Id") ?? "";
   let answer = null;
   try {
-    answer = await response.json();
+    answer = await (response.ok ? read(response) : response.json());
   } catch (e) {
     if (e.name === "AbortError") throw e;
   }
   if (!response.ok || answer === null) {
-    throw new Refused(response.status, answer?.detail ?? `status ${response.status} without an explanation`, request);
+    throw new RequestError(response.status, answer?.detail ?? "incomplete or unreadable response", request);
   }
   return { answer, headers: response.headers };
 }
 
-// cost returns the most that a call may cost, and the credits that are left. It is free.
+// cost returns the maximum cost of a call and the remaining credits, from a free dry run.
 export async function cost(call, signal) {
   const { answer } = await send({ ...call, body: { ...call.body, dry_run: true } }, signal);
   return { most: answer.max_credits, left: answer.credits_remaining };
 }
 
-// curl returns a call as a command for a POSIX shell. The key is its variable KEY, so that a copied line has none.
+// curl returns a call as a command for a POSIX shell. The key is in the variable KEY, so that copies do not contain it.
 export function curl({ method, path, body, output }) {
   const quoted = (s) => "'" + s.replaceAll("'", `'\\''`) + "'";
   const parts = [`curl -s ${quoted(location.origin + path)}`, `-H "Authorization: Bearer $KEY"`];

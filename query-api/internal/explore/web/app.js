@@ -1,4 +1,4 @@
-// Selects the view by the address, and keeps the key.
+// Shows the view that the URL fragment selects, and handles the form of the API key.
 import { auto, key } from "./api.js";
 import { companyView } from "./company.js";
 import { say } from "./dom.js";
@@ -15,7 +15,7 @@ const views = new Map([
 let current = new AbortController();
 
 function show(moved) {
-  current.abort(); // calls of the view that is left
+  current.abort(); // requests of the previous view
   current = new AbortController();
   const [name, query = ""] = location.hash.slice(1).split(/\?(.*)/s);
   const view = views.get(name) ?? searchView;
@@ -41,7 +41,7 @@ ask.checked = auto.get();
 form.addEventListener("submit", (e) => {
   e.preventDefault();
   key.set(input.value.trim());
-  say(key.get() ? "The key is kept until this tab is closed." : "The key is forgotten.");
+  say(key.get() ? "The key is stored until this tab is closed." : "The key is removed.");
   show(false);
 });
 ask.addEventListener("change", () => {
@@ -49,11 +49,11 @@ ask.addEventListener("change", () => {
   say(
     ask.checked
       ? "Calls that cost credits are sent without asking."
-      : "Calls that cost credits are sent when you agree.",
+      : "Calls that cost credits need your confirmation.",
   );
 });
 window.addEventListener("hashchange", () => show(true));
-// A slash leads to the search box.
+// The key / focuses the search box.
 document.addEventListener("keydown", (e) => {
   if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
   const box = document.getElementById("q");

@@ -1,8 +1,8 @@
-// The panel of a call: the command to copy, what it may cost, and what it has cost.
+// The panel of a call: the command to copy, the maximum cost, and the charged credits.
 import { auto, cost, curl, key, send } from "./api.js";
 import { h, plural, say } from "./dom.js";
 
-// command returns a call as a command with a button that copies it.
+// command returns an element with a call as a command and a button that copies it.
 export function command(call, name = "The call as a command") {
   const code = h("code", {}, curl(call));
   const copy = h(
@@ -29,27 +29,24 @@ export function command(call, name = "The call as a command") {
   return h("div", { class: "code" }, h("pre", { tabindex: "0", role: "region", "aria-label": name }, code), copy);
 }
 
-// refusal returns an error as it is shown.
-export function refusal(e) {
+// errorPanel returns an element that shows an error.
+export function errorPanel(e) {
   const hint = e.status === 401 && !key.get() ? " Enter a key above. `muster up` prints the one of its instance." : "";
   return h(
     "div",
-    { class: "refused", role: "alert" },
+    { class: "error", role: "alert" },
     h("p", {}, h("strong", {}, e.status ? `${e.status} ` : ""), e.message, hint),
     e.request ? h("p", { class: "soft" }, `Request ${e.request}`) : null,
   );
 }
 
-// askFor returns a panel that shows a call and its price, sends it when its user agrees, and hands over the answer.
-// Calls that cost nothing, and all calls if the user chose so, are sent at once. The signal ends with the view. adapt,
-// if given, may change a call that the server refused with 400, and returns null if it cannot.
-export function askFor(call, verb, signal, onAnswer, adapt) {
-  const price = h("p", { class: "price" }, "Asking for the price…");
-  const commandPlace = h("div", {}, command(call));
-  const panel = h("section", { class: "call", "aria-label": verb }, commandPlace, price);
+// askFor returns a panel that shows a call and its price, sends it after the user's consent, and passes the answer to
+// onAnswer. Free calls, and all calls if the user chose so, are sent immediately. The signal ends with the view.
+export function askFor(call, verb, signal, onAnswer) {
+  const price = h("p", { class: "price" }, "Estimating the cost…");
   const fail = (e) => {
     if (e.name === "AbortError") return;
-    price.replaceChildren(refusal(e));
+    price.replaceChildren(errorPanel(e));
   };
   const run = async () => {
     price.replaceChildren("Sending…");
@@ -67,7 +64,7 @@ export function askFor(call, verb, signal, onAnswer, adapt) {
   const estimate = async () => {
     try {
       const { most, left } = await cost(call, signal);
-      if (most === 0 || auto.get()) return await run();
+      if (most === 0 || auto.get()) return run();
       const button = h(
         "button",
         {
@@ -82,13 +79,9 @@ export function askFor(call, verb, signal, onAnswer, adapt) {
       );
       price.replaceChildren(`Costs at most ${plural(most, "credit")}; ${plural(left, "credit")} left. `, button);
     } catch (e) {
-      const other = e.status === 400 ? adapt?.(call, e) : null;
-      if (!other) return fail(e);
-      call = other;
-      commandPlace.replaceChildren(command(call));
-      return estimate();
+      fail(e);
     }
   };
   estimate();
-  return panel;
+  return h("section", { class: "call", "aria-label": verb }, command(call), price);
 }

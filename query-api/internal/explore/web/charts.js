@@ -1,10 +1,10 @@
-// Charts as SVG. Each is hidden from readers of the screen, which get its values as a table.
+// Charts as SVG. They are hidden from screen readers; each has a table of its values.
 import { h, number, table } from "./dom.js";
 
 const maxBars = 30;
 export const colors = 6; // classes s0 to s5 of the style sheet
 
-// figure returns a chart with its values.
+// figure returns a chart with its legend and a table of its values.
 function figure(title, svg, legend, head, rows) {
   return h(
     "figure",
@@ -34,19 +34,19 @@ function short(value, max = 34) {
   return all.length > max ? all.slice(0, max - 1).join("") + "…" : all.join("");
 }
 
-// label returns an SVG text whose direction stays its own.
+// label returns SVG text, isolated so that its direction does not affect the text around it.
 function label(attributes, value) {
   return h("text", { direction: "ltr", ...attributes }, "\u2068" + value + "\u2069");
 }
 
-// round returns a round number that is not less than the largest value.
+// round returns the smallest 1, 2, 2.5 or 5 times a power of ten that is at least max.
 function round(max) {
   if (!(max > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(max));
   return [1, 2, 2.5, 5, 10].find((n) => n * power >= max) * power;
 }
 
-// bars returns horizontal bars. rows are [label, value].
+// bars returns a horizontal bar chart. rows are pairs [label, value].
 export function bars(title, unit, rows) {
   const shown = rows.filter(([, v]) => Number.isFinite(v)).slice(0, maxBars);
   const most = Math.max(0, ...shown.map(([, v]) => v));
@@ -98,7 +98,7 @@ function legendOf(names) {
   );
 }
 
-// labels returns labels below the x axis, as many as fit.
+// labels returns labels of the x axis, at most about 10.
 function labels(values, x, y, size) {
   const step = Math.max(1, Math.ceil(values.length / 10));
   return values
@@ -106,7 +106,7 @@ function labels(values, x, y, size) {
     .filter(Boolean);
 }
 
-// columns returns stacked columns. xs are their labels, series are {name, values}.
+// columns returns a stacked column chart. xs are the labels of the columns, series are {name, values}.
 export function columns(title, xs, series) {
   const totals = xs.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0));
   const most = round(Math.max(0, ...totals));
@@ -136,7 +136,7 @@ export function columns(title, xs, series) {
   );
 }
 
-// lines returns a line for each series.
+// lines returns a line chart with a line for each series.
 export function lines(title, xs, series) {
   const most = round(Math.max(0, ...series.flatMap((s) => s.values.filter((v) => Number.isFinite(v)))));
   const width = 640,
@@ -165,13 +165,14 @@ export function lines(title, xs, series) {
   );
 }
 
-// year returns a date as a number of years; null if there is none.
+// year returns a date as a fractional year, or null if it has none.
 function year(date) {
   const m = /^(\d{4})(?:-(\d{2}))?/.exec(date ?? "");
   return m ? Number(m[1]) + (m[2] ? (Number(m[2]) - 1) / 12 : 0) : null;
 }
 
-// timeline returns periods as bars over years. entries are {label, start, end, className}; end null means until now.
+// timeline returns a chart of periods. entries are {label, start, end, className}; an end of null means ongoing. It
+// returns null if no entry has a start.
 export function timeline(title, entries, now = new Date()) {
   const today = now.getFullYear() + now.getMonth() / 12;
   const all = entries

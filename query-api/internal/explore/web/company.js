@@ -84,7 +84,7 @@ function company(answer, headers) {
           h(
             "li",
             {},
-            h("a", { href: companyHash("company_id", x.company_id ?? x.id) }, text(x.name ?? x.company_id)),
+            h("a", { href: companyHash("company_id", x.company_id) }, text(x.name ?? x.company_id)),
             h("span", { class: "soft" }, ` ${Math.round(100 * x.score)} %`),
           ),
         ),
@@ -132,7 +132,7 @@ function company(answer, headers) {
   ].filter(Boolean);
 }
 
-// headcount returns the chart of people by year; null if the answer has none.
+// headcount returns the chart of the headcount by year, or null if there are no counts.
 function headcount(c) {
   const observed = c.headcount_by_year ?? {};
   const years = list(observed.years).filter((y) => Number.isFinite(y.year) && Number.isFinite(y.people));

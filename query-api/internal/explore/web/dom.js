@@ -1,10 +1,10 @@
-// Builds the page. Text from records becomes text nodes only, and addresses become links only if they are http(s).
+// Creates elements. Text from records becomes text nodes only. Only http and https URLs become links.
 
 const svgNames = new Set(["svg", "g", "rect", "line", "path", "text", "title", "circle"]);
-// longText is the number of characters of a value that are shown at first.
+// longText is the number of characters after which a value is truncated.
 const longText = 600;
 
-// h returns an element. Children are nodes, strings, or lists of them; null and false are left out.
+// h returns an element. Children are nodes, strings, or arrays of them. Null, undefined and false are skipped.
 export function h(name, attributes, ...children) {
   const svg = svgNames.has(name);
   const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
@@ -17,8 +17,8 @@ export function h(name, attributes, ...children) {
   return e;
 }
 
-// text returns a record's value as isolated text: its direction cannot change its neighbors. A long value is cut, with
-// a button that shows the rest.
+// text returns a value of a record as text, isolated so that its direction does not affect the text around it. A long
+// value is truncated, with a button that shows all of it.
 export function text(value) {
   const whole = typeof value === "string" ? value : String(value ?? "");
   const out = h("bdi", { class: "text" });
@@ -41,19 +41,19 @@ export function text(value) {
   return h("span", {}, out, more);
 }
 
-// link returns a value as a link if it is an http(s) address, else as text.
+// link returns a value as a link if it is an http or https URL, else as text.
 export function link(address, label) {
   let url = null;
   try {
     url = new URL(address);
   } catch {
-    /* not an address */
+    /* not a URL */
   }
   if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) return text(label ?? address);
   return h("a", { href: url.href, rel: "noopener noreferrer nofollow", target: "_blank" }, text(label ?? address));
 }
 
-// marked returns a highlight: its matches are between <em> and </em>.
+// marked returns a highlighted fragment. The server puts matches between <em> and </em>.
 export function marked(fragment) {
   const out = h("bdi", {});
   let inside = false;
@@ -74,7 +74,7 @@ export function plural(n, one, many = one + "s") {
   return `${number(n)} ${n === 1 ? one : many}`;
 }
 
-// facts returns a definition list of the values that are present.
+// facts returns a definition list of the non-empty values, or null if all are empty.
 export function facts(entries) {
   const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== "");
   if (!shown.length) return null;
@@ -87,13 +87,13 @@ export function facts(entries) {
   );
 }
 
-// section returns a titled part of a view; null if it has no content.
+// section returns a section with a heading, or null if it has no content.
 export function section(title, ...children) {
   const content = children.flat(3).filter((c) => c !== null && c !== undefined && c !== false);
   return content.length ? h("section", {}, h("h2", {}, title), content) : null;
 }
 
-// table returns a table that scrolls if it is wider than the page. Cells are nodes or values.
+// table returns a table that scrolls if it is too wide. Cells are nodes or values.
 export function table(caption, head, rows) {
   return h(
     "div",
@@ -132,12 +132,12 @@ export function table(caption, head, rows) {
   );
 }
 
-// say announces a message to readers of the screen.
+// say announces a message to screen readers.
 export function say(message) {
   document.getElementById("said").textContent = message;
 }
 
-// list returns an array: the value if it is one, else nothing.
+// list returns the value if it is an array, else an empty array.
 export function list(value) {
   return Array.isArray(value) ? value : [];
 }

@@ -26,7 +26,7 @@ export function personView(params, signal) {
   return out;
 }
 
-// inputOf returns an account of a found person as the input of discovery.
+// inputOf returns the input of discovery: an account of the person, or null if there is none.
 function inputOf({ codehost, network }) {
   if (codehost?.codehost_username) return { codehost: codehost.codehost_username };
   return network?.network_username ? { network: network.network_username } : null;
@@ -286,7 +286,7 @@ function codehostPart(c) {
   );
 }
 
-// accounts returns the panel of a discovery.
+// accounts returns the section with the call of discovery and its results.
 function accounts(input, signal) {
   const found = h("div", {});
   return section(
@@ -311,7 +311,7 @@ function account(s, i) {
     { class: "account" },
     heading,
     i === 0
-      ? h("p", { class: "soft" }, "The account that was asked for")
+      ? h("p", { class: "soft" }, "The requested account")
       : h(
           "p",
           {},

@@ -1,6 +1,6 @@
 // The analysts' saved questions: SQL, chart, table, downloads.
-import { key, send } from "./api.js";
-import { command, refusal } from "./call.js";
+import { send } from "./api.js";
+import { command, errorPanel } from "./call.js";
 import { bars, colors, columns, lines } from "./charts.js";
 import { h, list, say, table } from "./dom.js";
 
@@ -43,14 +43,14 @@ export function questionsView(params, signal) {
       place.replaceChildren(menu, chosen ? question(chosen, signal) : h("p", { class: "soft" }, "Choose a question."));
     })
     .catch((e) => {
-      if (e.name !== "AbortError") place.replaceChildren(refusal(e));
+      if (e.name !== "AbortError") place.replaceChildren(errorPanel(e));
     });
   return out;
 }
 
 function question(q, signal) {
   const path = (format) => `/explore/questions/${q.number}.${format}`;
-  const result = h("div", {}, h("p", {}, "Asking…"));
+  const result = h("div", {}, h("p", {}, "Running the query…"));
   send({ method: "GET", path: path("json") }, signal)
     .then(({ answer }) => {
       const names = list(answer.meta).map((m) => m.name);
@@ -60,15 +60,15 @@ function question(q, signal) {
         ...[
           chart(q, names, rows),
           table(q.title, names, shown),
-          rows.length > maxShown || answer.truncated
-            ? h("p", { class: "soft" }, `The first ${Math.min(rows.length, maxShown)} rows; a download has all.`)
+          rows.length > maxShown
+            ? h("p", { class: "soft" }, `The first ${maxShown} rows; a download has all.`)
             : null,
         ].filter(Boolean),
       );
       say(`${rows.length} rows`);
     })
     .catch((e) => {
-      if (e.name !== "AbortError") result.replaceChildren(refusal(e));
+      if (e.name !== "AbortError") result.replaceChildren(errorPanel(e));
     });
   const download = (format) =>
     h(
@@ -93,7 +93,7 @@ function question(q, signal) {
   );
 }
 
-// value returns a column's value as it is shown: 64-bit numbers are strings in the answer.
+// value returns a value of a column of a type for display. 64-bit integers are strings in the response.
 function value(v, type) {
   if (v === null || v === undefined) return "";
   return /Int|Float|Decimal/.test(type) && !/Array|Map|Tuple/.test(type) && v !== "" && Number.isFinite(Number(v))
@@ -104,25 +104,19 @@ function value(v, type) {
 async function save(button, path, name, signal) {
   button.disabled = true;
   try {
-    const response = await fetch(path, {
-      headers: { Authorization: "Bearer " + key.get() },
-      signal,
-      cache: "no-store",
-      credentials: "omit",
-    });
-    if (!response.ok) throw new Error((await response.json()).detail);
-    const url = URL.createObjectURL(await response.blob());
+    const { answer } = await send({ method: "GET", path }, signal, (response) => response.blob());
+    const url = URL.createObjectURL(answer);
     h("a", { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     say(`${name} is downloaded.`);
   } catch (e) {
-    if (e.name !== "AbortError") button.after(refusal(e));
+    if (e.name !== "AbortError") button.after(errorPanel(e));
   } finally {
     button.disabled = false;
   }
 }
 
-// largest returns as many series as there are colors, the largest first. Stacked columns have the sum of the others.
+// largest returns at most `colors` series, the largest first. For stacked columns, the last one sums up the others.
 function largest(series, kind) {
   const sum = (s) => s.values.reduce((a, v) => a + (v ?? 0), 0);
   const sorted = series.toSorted((a, b) => sum(b) - sum(a));
@@ -133,7 +127,7 @@ function largest(series, kind) {
   return [...sorted.slice(0, colors - 1), { name: `${rest.length} others`, values: other }];
 }
 
-// chart draws the rows as the question's chart says; null if it has none.
+// chart returns the question's chart of the rows, or null if it has none.
 function chart(q, names, rows) {
   const c = q.chart;
   if (!c || !rows.length) return null;

@@ -1,4 +1,4 @@
-// Addresses of views: the part after #, which browsers do not send.
+// URL fragments of views. Browsers do not send them to servers.
 
 export function go(hash) {
   if (location.hash === "#" + hash) window.dispatchEvent(new HashChangeEvent("hashchange"));

@@ -1,13 +1,13 @@
 // The view of a search for people or companies: query, facets, results.
 import { send } from "./api.js";
-import { askFor, command, refusal } from "./call.js";
+import { askFor, command, errorPanel } from "./call.js";
 import { facts, h, link, list, marked, number, plural, say, text } from "./dom.js";
 import { companyHash, go, personHash } from "./routes.js";
 
 const pageSize = 10;
 
 // A collection is what is searched: its path, facets by name with the field that is counted and filtered, the fields
-// whose matches are highlighted, and how a result is shown. What this server does not answer is asked once.
+// whose matches are highlighted, whether values of filters are suggested, and how a result is shown.
 const people = {
   name: "people",
   path: "/v1/person/search",
@@ -28,8 +28,8 @@ const people = {
     "experience.description",
   ],
   example: { match: { "profile.headline": "data engineer" } },
+  suggests: true,
   show: person,
-  missing: { facets: new Set(), highlight: false, suggest: false },
 };
 const companies = {
   name: "companies",
@@ -43,8 +43,8 @@ const companies = {
   ]),
   highlighted: ["profile.name", "profile.tagline", "profile.description"],
   example: { range: { "profile.employees": { gte: 100 } } },
+  suggests: false, // GET /v1/suggest has values of people only
   show: company,
-  missing: { facets: new Set(), highlight: false, suggest: true },
 };
 
 function queryOf(state) {
@@ -56,36 +56,18 @@ function queryOf(state) {
 }
 
 function pageCall(collection, query, cursor) {
-  const body = { query, size: pageSize };
-  if (!collection.missing.highlight)
-    body.highlight = { fields: Object.fromEntries(collection.highlighted.map((f) => [f, {}])) };
+  const highlight = { fields: Object.fromEntries(collection.highlighted.map((f) => [f, {}])) };
+  const body = { query, size: pageSize, highlight };
   if (cursor) body.cursor = cursor;
   return { method: "POST", path: collection.path, body };
 }
 
+// countCall returns the call for the total and the facets of a query.
 function countCall(collection, query) {
-  const body = { query, size: 0 };
-  const aggs = [...collection.facets]
-    .filter(([name]) => !collection.missing.facets.has(name))
-    .map(([name, field]) => [name, { terms: { field, size: 8 } }]);
-  if (aggs.length) body.aggs = Object.fromEntries(aggs);
-  return { method: "POST", path: collection.path, body };
-}
-
-// count returns the total and the facets of a query. Facets that the server refuses are left out.
-async function count(collection, query, signal) {
-  for (;;) {
-    const call = countCall(collection, query);
-    try {
-      return { call, answer: (await send(call, signal)).answer };
-    } catch (e) {
-      if (e.status !== 400 || !call.body.aggs) throw e;
-      const refused = [...collection.facets].filter(
-        ([name, field]) => call.body.aggs[name] && e.message.includes(field),
-      );
-      for (const [name] of refused.length ? refused : collection.facets) collection.missing.facets.add(name);
-    }
-  }
+  const aggs = Object.fromEntries(
+    [...collection.facets].map(([name, field]) => [name, { terms: { field, size: 8 } }]),
+  );
+  return { method: "POST", path: collection.path, body: { query, size: 0, aggs } };
 }
 
 export function searchView(params, signal) {
@@ -140,7 +122,7 @@ function form(state, open, signal) {
     placeholder: "data engineer",
   });
   words.value = state.q;
-  const wrong = h("p", { class: "refused", role: "alert", hidden: true });
+  const wrong = h("p", { class: "error", role: "alert", hidden: true });
   const advanced = h(
     "details",
     { open: state.dsl ? true : null },
@@ -193,7 +175,7 @@ function form(state, open, signal) {
   );
 }
 
-// filterForm adds a filter by hand, with the values that the server suggests.
+// filterForm returns the form that adds a filter, with values suggested by the server.
 function filterForm(state, open, signal) {
   const name = h(
     "select",
@@ -205,7 +187,7 @@ function filterForm(state, open, signal) {
   let waiting = null;
   value.addEventListener("input", () => {
     clearTimeout(waiting);
-    if (state.in.missing.suggest || !value.value) return;
+    if (!state.in.suggests || !value.value) return;
     waiting = setTimeout(async () => {
       const p = new URLSearchParams({ field: state.in.facets.get(name.value), prefix: value.value });
       try {
@@ -215,8 +197,8 @@ function filterForm(state, open, signal) {
             h("option", { value: String(v.value) }, plural(v.count, "person", "people")),
           ),
         );
-      } catch (e) {
-        state.in.missing.suggest = e.status === 404 || e.status === 400;
+      } catch {
+        options.replaceChildren(); // values can be written without suggestions
       }
     }, 200);
   });
@@ -243,7 +225,7 @@ function answerOf(state, open, signal) {
   try {
     query = queryOf(state);
   } catch (e) {
-    return refusal(new Error(`The query is not valid JSON: ${e.message}`));
+    return errorPanel(new Error(`The query is not valid JSON: ${e.message}`));
   }
   const side = h("div", { class: "facets" });
   const total = h("p", { class: "total" }, "Counting…");
@@ -271,11 +253,19 @@ function answerOf(state, open, signal) {
     total,
     h("div", { class: "columns" }, side, results),
   );
-  count(state.in, query, signal)
-    .then(({ call, answer }) => {
+  const call = countCall(state.in, query);
+  send(call, signal)
+    .catch(async (e) => {
+      if (e.status !== 400) throw e;
+      // The facets of a broad query may exceed a limit that its total does not.
+      const counted = await send({ ...call, body: { query, size: 0 } }, signal);
+      side.append(errorPanel(e));
+      return counted;
+    })
+    .then(({ answer }) => {
       total.textContent = plural(answer.total, state.in.one, state.in.many);
       say(total.textContent);
-      side.append(...facetList(state, open, answer.aggregations ?? {}));
+      if (answer.aggregations) side.append(...facetList(state, open, answer.aggregations));
       side.append(
         h("details", {}, h("summary", {}, "The call of the counts"), command(call, "The call of the counts")),
       );
@@ -284,9 +274,7 @@ function answerOf(state, open, signal) {
     .catch((e) => {
       if (e.name === "AbortError") return;
       total.textContent = "";
-      results.append(
-        e.status === 404 ? h("p", { class: "soft" }, `This server does not search ${state.in.many}.`) : refusal(e),
-      );
+      results.append(errorPanel(e));
     });
   return out;
 }
@@ -330,18 +318,11 @@ function facetList(state, open, aggregations) {
       ),
     );
   }
-  if (!out.length)
-    out.push(
-      h(
-        "p",
-        { class: "soft" },
-        state.in.missing.facets.size === state.in.facets.size ? "This server has no facets." : "No facets.",
-      ),
-    );
+  if (!out.length) out.push(h("p", { class: "soft" }, "No facets."));
   return out;
 }
 
-// page returns the panel of a page of results, which makes way for the results.
+// page returns the panel of the call for a page of results, followed by the results.
 function page(collection, query, cursor, signal, before) {
   const items = h("ol", { class: "results", start: String(before + 1) });
   const more = h("div", {});
@@ -355,11 +336,6 @@ function page(collection, query, cursor, signal, before) {
       items.querySelector("a")?.focus({ preventScroll: Boolean(cursor) });
       if (answer.next_cursor && found.length)
         more.append(page(collection, query, answer.next_cursor, signal, before + found.length));
-    },
-    (call) => {
-      if (!call.body.highlight) return null;
-      collection.missing.highlight = true; // a server without highlights
-      return pageCall(collection, query, cursor);
     },
   );
   return h("div", {}, panel, items, more);
