@@ -130,7 +130,7 @@ func TestErase_NotifiesReceiversDespiteKill(t *testing.T) {
 	p.stop(t)
 }
 
-// keyWithScopes creates a key with all scopes of the only organization, and waits until the service knows it.
+// keyWithScopes creates a key of the only organization, with all scopes, and waits until the service accepts it.
 func keyWithScopes(t *testing.T, p *platform) string {
 	t.Helper()
 	var organizations []account
@@ -142,7 +142,7 @@ func keyWithScopes(t *testing.T, p *platform) string {
 	a := p.api()
 	a.key = created.Key
 	eventually(t, time.Minute, func() (bool, string) {
-		return a.mustGet(t, "/v1/usage", nil).status == http.StatusOK, "the key is not known"
+		return a.mustGet(t, "/v1/usage", nil).status == http.StatusOK, "the key is not accepted yet"
 	})
 	return created.Key
 }
