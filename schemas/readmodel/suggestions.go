@@ -23,14 +23,14 @@ const SuggestionsTable = "suggestions"
 // minSuggested is the minimum number of people who have a suggested value (rulings.md, Search).
 const minSuggested = 3
 
-// Identifies returns what the values of a field are if they name one person or organization, such as ids; empty if they
+// Identifies returns what the values of a field are if they name one person or organization, such as IDs; empty if they
 // do not. They are neither aggregated nor suggested (rulings.md, Search).
 func (f SearchField) Identifies() string {
 	name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 	switch {
-	case name == "id", strings.HasSuffix(name, "_id"):
-		return "ids"
-	case name == "first_name", name == "middle_name", name == "last_name", name == "full_name":
+	case strings.HasSuffix(name, "_id"):
+		return "IDs"
+	case name == "first_name", name == "last_name", name == "full_name":
 		return "names of people"
 	case f.Path == "profile.name":
 		return "names of companies"

@@ -436,7 +436,7 @@ export interface paths {
          * Complete the value of a search field
          * @description Returns the most frequent values of a field of person search that begin with a prefix, apart from case and
          *     accents. `count` is the number of people who have the value; it is at most 5 minutes old. Values of fewer than 3
-         *     people are left out. `field` is a whole value, such as `experience.title.keyword`. Names, email addresses, ids,
+         *     people are left out. `field` is a whole value, such as `experience.title.keyword`. Names, email addresses, IDs,
          *     usernames and URLs are not suggested. Free.
          */
         get: operations["suggestValues"];

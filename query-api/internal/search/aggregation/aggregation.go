@@ -125,7 +125,7 @@ type Order struct {
 func Refused(f algebra.Field) (reason string, refused bool) {
 	what := f.Identifies()
 	if f.Identity {
-		what = "ids"
+		what = "IDs"
 	}
 	return what + " are not aggregated", what != ""
 }

@@ -92,7 +92,7 @@ func TestAggregations_InvalidOnesAreRejected(t *testing.T) {
 
 func TestAggregations_FieldsThatIdentifyAreRefused(t *testing.T) {
 	for field, why := range map[string]string{
-		"_id": "ids", "profile_id.keyword": "ids", "experience.company_id.keyword": "ids", "education.school_id": "ids",
+		"_id": "IDs", "profile_id.keyword": "IDs", "experience.company_id.keyword": "IDs", "education.school_id": "IDs",
 		"profile.first_name.keyword": "names", "profile.last_name.keyword": "names", "profile.full_name": "names",
 		"profile.personal_email.keyword": "e-mail addresses", "network_username.keyword": "usernames",
 		"network_url.keyword": "URLs", "profile.image_url.keyword": "URLs", "experience.company_url.keyword": "URLs",

@@ -45,7 +45,7 @@ func TestLower_ErrorsNameProblemAndPath(t *testing.T) {
 		`{"term":{"codehost_username.keyword":"a"}}`: `the field "codehost_username.keyword" is returned, but not searchable`,
 		`{"range":{"following":{"gte":1}}}`: `unknown field "following": did you mean "profile.following"? ` +
 			`It is returned, but not searchable`,
-		`{"geo_distance":{}}`: "the clause geo_distance is not supported: people have no coordinates",
+		`{"geo_distance":{}}`: "the clause geo_distance is not supported: records have no coordinates",
 		`{"bool":{"must":[{"match":{"profile.headline":"a"}},` +
 			`{"match":{"profile.hedline":"a"}}]}}`: `query.bool.must[1].match: unknown field "profile.hedline": did ` +
 			`you mean "profile.headline"?`,
