@@ -45,6 +45,16 @@ func TestSearch_HighlightMarksWordsOfTheQuery(t *testing.T) {
 				"p5": {"experience.company_name.keyword": []any{"<em>Acme</em>"}},
 			},
 		},
+		{
+			`{"bool":{"should":[{"match":{"profile.headline.folded":"engineer"}},` +
+				`{"term":{"experience.title.keyword":"Data steward"}}]}}`,
+			`{"fields":{"*":{},"profile.*.folded":{},"*.title.keyword":{},"none.*":{}}}`,
+			map[string]map[string]any{
+				"p1": {"profile.headline.folded": []any{"Data <em>engineer</em> and data lover"}},
+				"p2": {"profile.headline.folded": []any{"Software <em>engineer</em>"}},
+				"p5": {"experience.title.keyword": []any{"<em>Data steward</em>"}},
+			},
+		},
 		{ // What is in the document is matched with fuzzy words, prefixes and patterns.
 			`{"bool":{"should":[{"fuzzy":{"profile.headline":"enginere"}},{"prefix":{"profile.headline":"softw"}},` +
 				`{"wildcard":{"profile.headline":"l?v*"}},{"match_phrase":{"profile.headline":"data lover"}}]}}`,

@@ -6,7 +6,6 @@ import (
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/highlight"
-	"muster/schemas/readmodel"
 )
 
 // Limits and defaults of highlighting.
@@ -110,7 +109,8 @@ func (l *lowering) highlightParameters(a *args, h *algebra.Highlight) {
 	h.AnyField = !a.flag("require_field_match", !h.AnyField)
 }
 
-// highlightFields returns the field that a member names, or the text fields that its pattern matches.
+// highlightFields returns the field that a member names, or the fields with words that its pattern matches. A pattern
+// matches subfields only if it ends in their name.
 func (l *lowering) highlightFields(m member, defaults algebra.Highlight) ([]algebra.Highlight, error) {
 	a := arguments(m.value, parameters(HighlightParameters()...))
 	l.highlightParameters(a, &defaults)
@@ -119,9 +119,13 @@ func (l *lowering) highlightFields(m member, defaults algebra.Highlight) ([]alge
 	}
 	if strings.Contains(m.name, "*") {
 		var out []algebra.Highlight
-		for _, f := range l.collection.Fields {
-			defaults.Field = algebra.Field{SearchField: f}
-			if f.Type == readmodel.SearchText && matchName(m.name, f.Path) && !l.hidden(defaults.Field) {
+		for _, name := range l.matchingNames(m.name) {
+			f, err := l.resolve(m.value, name)
+			if err != nil {
+				return nil, err
+			}
+			if f.IsString() && !l.hidden(f) && (!f.Keyword || strings.HasSuffix(m.name, keywordSuffix)) {
+				defaults.Field = f
 				out = append(out, defaults)
 			}
 		}

@@ -98,7 +98,8 @@ Sort keys have %s, and `+"`nested`"+` has `+"`path`, `filter` and `max_children`
 `+"`unmapped_type`"+` does not change the order. `+"`format`"+` is rejected, since sort values are not returned, and so is the
 `+"`numeric_type` `date_nanos`. `_score` and `_doc`"+` are keys too. The last key is always the person.
 
-`+"`highlight`"+` has `+"`fields`"+` (names of texts, with `+"`*`"+`), %s. It marks words of
+`+"`highlight`"+` has `+"`fields`"+` (names of texts; `+"`*`"+` matches any characters,
+and subfields only in a pattern that ends in their name, such as `+"`*.folded`"+`), %s. It marks words of
 clauses that may match, also of filters, fuzzy words and patterns, in texts of results. Its fragments are about
 `+"`fragment_size`"+` characters (100) from sentence to sentence; those with the most different words are returned, up to
 `+"`number_of_fragments`"+` (5; 0: whole texts). Unlike in Elasticsearch, a query with `+"`highlight`"+` has at most %d patterns

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -313,30 +314,33 @@ func (l *lowering) existing(at value, name string) ([]algebra.Field, error) {
 	return append(out, f), nil
 }
 
-// matching returns the fields whose names a pattern with * matches. The subfields .folded and .code repeat the words of
-// their fields: a pattern matches them only if it ends in their names.
+// matching returns the fields whose names a pattern with * matches.
 func (l *lowering) matching(at value, pattern string) ([]algebra.Field, error) {
 	var out []algebra.Field
-	names := l.fieldNames()
-	for _, subfield := range []algebra.Subfield{algebra.Folded, algebra.Code} {
-		if strings.HasSuffix(pattern, "."+string(subfield)) {
-			names = l.subfieldNames(subfield)
+	for _, name := range l.matchingNames(pattern) {
+		f, err := l.field(at, name)
+		if err != nil {
+			return nil, err
 		}
-	}
-	for _, name := range names {
-		if matchName(pattern, name) {
-			f, err := l.field(at, name)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, f)
-		}
+		out = append(out, f)
 	}
 	if len(out) == 0 {
 		return nil, at.errorf("no field is named like %s: fields are %s and so on", quote(pattern),
 			strings.Join(l.fieldNames()[:4], ", "))
 	}
 	return out, nil
+}
+
+// matchingNames returns the names of fields that a pattern with * matches. The subfields .folded and .code repeat the
+// words of their fields: a pattern matches them only if it ends in their names.
+func (l *lowering) matchingNames(pattern string) []string {
+	names := l.fieldNames()
+	for _, subfield := range []algebra.Subfield{algebra.Folded, algebra.Code} {
+		if strings.HasSuffix(pattern, "."+string(subfield)) {
+			names = l.subfieldNames(subfield)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !matchName(pattern, name) })
 }
 
 // matchName reports whether a pattern, in which * matches any characters, matches a name.
