@@ -640,11 +640,11 @@ export interface paths {
         put?: never;
         /**
          * Rotate an API key
-         * @description Creates a key with the name, scopes and expiry of the old one. Only this response shows it. The old key is valid for
-         *     `overlap_sec` more, at least an hour, so that its users can switch, and that the holder of a leaked key cannot shut
-         *     others out at once. A key with the scope `manage` rotates itself and the keys of its organization that lack this scope;
-         *     of a key with `manage`, only its holder or the operator can take the access. A key is rotated once: 409 for another
-         *     time. Revoking a key at once is up to the operator. Free.
+         * @description Creates a key with the name, scopes and expiry of the old key. Only this response contains it. The old key stays
+         *     valid for `overlap_sec`, at least an hour: clients have time to switch, and a leaked key cannot lock out other
+         *     clients immediately. Needs a key with the scope `manage`, which can rotate itself and the keys of its organization
+         *     without this scope; 403 for other keys with `manage`. A key can be rotated once; later calls get 409. Only the
+         *     operator can revoke a key immediately. Free.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -870,14 +870,14 @@ export interface components {
             scopes: string[];
             /**
              * Format: date-time
-             * @description When the new key expires, like the old one was to.
+             * @description When the new key expires: the expiry of the old key before the rotation. Absent if the key does not expire.
              */
             expires_at?: string;
             /** @description Public part of the old key. */
             replaced_key_id: string;
             /**
              * Format: date-time
-             * @description When the old key ends.
+             * @description When the old key expires.
              */
             replaced_expires_at: string;
         };
@@ -2819,10 +2819,9 @@ export interface components {
          */
         "X-Miss-Reason": string;
         /**
-         * @description The time as of which the data has every published record, and how many seconds ago that was. Records published
-         *     later may be included. For searches, it is that of the search index, for results of a job that of the answers
-         *     that were found first. Absent while the time is unknown, as after
-         *     a start without Kafka.
+         * @description A time, and its age in seconds (`lag`). The response reflects all records published before this time, and may
+         *     reflect later ones. For searches, the time of the search index. For results of a job, the earliest time of its
+         *     chunks. Absent while the time is unknown, for example after a start while Kafka is unavailable.
          * @example 2026-11-29T08:20:00Z; lag=2
          */
         "X-Data-As-Of": string;

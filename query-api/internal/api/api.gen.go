@@ -2102,7 +2102,7 @@ type RotateWebhookSecretRequest struct {
 
 // RotatedKey defines model for RotatedKey.
 type RotatedKey struct {
-	// ExpiresAt When the new key expires, like the old one was to.
+	// ExpiresAt When the new key expires: the expiry of the old key before the rotation. Absent if the key does not expire.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// Key The new key, in this response only.
@@ -2112,7 +2112,7 @@ type RotatedKey struct {
 	KeyId string  `json:"key_id"`
 	Name  *string `json:"name,omitempty"`
 
-	// ReplacedExpiresAt When the old key ends.
+	// ReplacedExpiresAt When the old key expires.
 	ReplacedExpiresAt time.Time `json:"replaced_expires_at"`
 
 	// ReplacedKeyId Public part of the old key.

@@ -94,11 +94,11 @@ class RotatedKey(TypedDict):
     name: NotRequired[str]
     scopes: list[str]
     expires_at: NotRequired[str]
-    """When the new key expires, like the old one was to."""
+    """When the new key expires: the expiry of the old key before the rotation. Absent if the key does not expire."""
     replaced_key_id: str
     """Public part of the old key."""
     replaced_expires_at: str
-    """When the old key ends."""
+    """When the old key expires."""
 
 
 class JSONRPCRequest(TypedDict):
