@@ -12,11 +12,10 @@ import (
 	"muster/platform/bus"
 	"muster/platform/opensearch"
 	"muster/projector/answers"
-	"muster/projector/headcount"
 	"muster/projector/internal/rejected"
 	"muster/projector/project"
+	"muster/projector/recount"
 	"muster/projector/searchsink"
-	"muster/projector/suggestions"
 )
 
 // Consumer groups of the projector.
@@ -181,8 +180,7 @@ func (p *Projector) runAll(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { answers.Watch(ctx, p.answers, p.answersDeps) })
 	if p.cfg.Group == Group { // Others write to their own database.
-		running.Go(func() { suggestions.Watch(ctx, p.deps.Conn, p.deps.Logger) })
-		running.Go(func() { headcount.Watch(ctx, p.deps.Conn, p.deps.Logger) })
+		running.Go(func() { recount.Watch(ctx, p.deps.Conn, p.deps.Logger) })
 	}
 	if p.sink != nil {
 		running.Go(func() {

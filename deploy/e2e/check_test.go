@@ -420,7 +420,7 @@ func (c *checker) company(ctx context.Context, body map[string]string, want *ora
 	if !got.Matched {
 		return c.problem("%s: no match, want company %s", what, want.ID)
 	}
-	// Headcounts follow minutes later: projector/headcount has their tests.
+	// Headcounts follow minutes later: projector/recount has their tests.
 	var company map[string]jsontext.Value
 	if err := json.Unmarshal(got.Company, &company); err != nil {
 		return c.problem("%s: %v", what, err)

@@ -1,4 +1,4 @@
-package suggestions_test
+package recount_test
 
 import (
 	"os"

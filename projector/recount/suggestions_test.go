@@ -1,4 +1,4 @@
-package suggestions_test
+package recount_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/projector/internal/projectortest"
-	"muster/projector/suggestions"
+	"muster/projector/recount"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -41,7 +41,7 @@ func suggest(t *testing.T, s *projectortest.Store, prefix string, limit int) []r
 
 func refresh(t *testing.T, s *projectortest.Store) bool {
 	t.Helper()
-	done, err := suggestions.Refresh(t.Context(), s.Conn, 0)
+	done, err := recount.RefreshSuggestions(t.Context(), s.Conn, 0, time.Now())
 	require.NoError(t, err)
 	return done
 }
@@ -74,7 +74,7 @@ func checkPeople(t *testing.T, s *projectortest.Store) {
 	require.NotNil(t, suggest(t, s, "nothing", 50))
 }
 
-func TestRefresh_CountsPeopleWithEachValue(t *testing.T) {
+func TestSuggestions_CountPeopleWithEachValue(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	insertPeople(t, s)
 	require.Empty(t, suggest(t, s, "", 50), "nothing is counted yet")
@@ -85,7 +85,7 @@ func TestRefresh_CountsPeopleWithEachValue(t *testing.T) {
 	require.Empty(t, found, "names are not suggested")
 }
 
-func TestRefresh_CountsPeopleOfAllShardsOnce(t *testing.T) {
+func TestSuggestions_CountPeopleOfAllShardsOnce(t *testing.T) {
 	s, nodes := projectortest.OpenCluster(t)
 	insertPeople(t, s)
 	require.True(t, refresh(t, s))
@@ -104,7 +104,7 @@ func TestRefresh_CountsPeopleOfAllShardsOnce(t *testing.T) {
 	}
 }
 
-func TestRefresh_LeavesOutWithdrawnAndErasedPeople(t *testing.T) {
+func TestSuggestions_LeaveOutWithdrawnAndErasedPeople(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	insertPeople(t, s)
 	require.True(t, refresh(t, s))
@@ -120,7 +120,7 @@ func TestRefresh_LeavesOutWithdrawnAndErasedPeople(t *testing.T) {
 }
 
 // An interrupted run leaves rows without the one that completes it.
-func TestRefresh_IncompleteRunsAreNotRead(t *testing.T) {
+func TestSuggestions_IncompleteRunsAreNotRead(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	insertPeople(t, s)
 	require.True(t, refresh(t, s))
@@ -135,12 +135,12 @@ func TestRefresh_IncompleteRunsAreNotRead(t *testing.T) {
 	require.EqualValues(t, 2, s.Count("SELECT uniqExact(run) FROM suggestions"), "the rest of it is dropped")
 }
 
-func TestRefresh_ReplicasSkipWhatAnotherHasJustCounted(t *testing.T) {
+func TestSuggestions_ReplicasSkipWhatAnotherHasJustCounted(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	insertPeople(t, s)
 	require.True(t, refresh(t, s))
 	s.Insert("more", person(t, 22, "2024", "Eccentric"))
-	done, err := suggestions.Refresh(t.Context(), s.Conn, time.Hour)
+	done, err := recount.RefreshSuggestions(t.Context(), s.Conn, time.Hour, time.Now())
 	require.NoError(t, err)
 	require.False(t, done)
 	ahead := readmodel.SuggestionState{Run: readmodel.NewSuggestionRun(time.Now().Add(time.Hour), 0)}

@@ -1,8 +1,7 @@
-package headcount_test
+package recount_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -10,20 +9,17 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
-	"muster/platform/engine/enginetest"
-	"muster/projector/headcount"
 	"muster/projector/internal/projectortest"
+	"muster/projector/recount"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 
-func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
-
 // now is the time of the counts.
 func now() time.Time { return time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC) }
 
-// person has positions as JSON.
-func person(t *testing.T, id int, version, positions string) *record.Record {
+// employee has positions as JSON.
+func employee(t *testing.T, id int, version, positions string) *record.Record {
 	t.Helper()
 	return projectortest.Decode(t, record.KindNetworkPerson, fmt.Sprintf(
 		`{"profile_id":"p%d","username":"p%[1]d","last_updated":%q,"experience":[%s]}`, id, version, positions))
@@ -48,21 +44,21 @@ func staff(t *testing.T, s *projectortest.Store) {
 		projectortest.Decode(t, record.KindNetworkCompany,
 			`{"company_id":"c1","network_slug":"acmé","last_updated":"2024"}`),
 		// Until the end of 2019, in either form; twice at a time counts once.
-		person(t, 1, "2024", position(byID, "2017-03", "2019-12-31")+","+position(byURL, "2018", "2019-12-31")),
-		person(t, 2, "2024", position(byURL, "2017-01-01", "2020-01-01")),
+		employee(t, 1, "2024", position(byID, "2017-03", "2019-12-31")+","+position(byURL, "2018", "2019-12-31")),
+		employee(t, 2, "2024", position(byURL, "2017-01-01", "2020-01-01")),
 		// Ongoing ones; the partial end date is its first day.
-		person(t, 3, "2024", position(byURL, "2018-06-01", "")),
-		person(t, 4, "2024", position(byID, "2019-12-31", "")),
-		person(t, 5, "2024", position(byID, "2018", "2020")),
-		person(t, 6, "2024", position(byID, "2019-01-01", "2019-06-01")+","+position(byID, "2025-01-01", "")),
-		person(t, 7, "2024", position(byURL, "1901", "")+","+position(`"company_id":"c2"`, "2018", "")),
+		employee(t, 3, "2024", position(byURL, "2018-06-01", "")),
+		employee(t, 4, "2024", position(byID, "2019-12-31", "")),
+		employee(t, 5, "2024", position(byID, "2018", "2020")),
+		employee(t, 6, "2024", position(byID, "2019-01-01", "2019-06-01")+","+position(byID, "2025-01-01", "")),
+		employee(t, 7, "2024", position(byURL, "1901", "")+","+position(`"company_id":"c2"`, "2018", "")),
 		// Without a start, without a company that is known, and in the future.
-		person(t, 8, "2024", `{"title":"x","company":{`+byID+`},"current":true},`+
+		employee(t, 8, "2024", `{"title":"x","company":{`+byID+`},"current":true},`+
 			position(`"name":"Acme"`, "2018", "")+","+
 			position(byID, "2027-01-01", "")),
 	}
 	for i := range 3 {
-		recs = append(recs, person(t, 20+i, "2024", position(`"company_id":"c2"`, "2018", "")))
+		recs = append(recs, employee(t, 20+i, "2024", position(`"company_id":"c2"`, "2018", "")))
 	}
 	s.Insert("staff", recs...)
 }
@@ -87,7 +83,7 @@ func headcounts(t *testing.T, conn driver.Conn) (out []readmodel.HeadcountRow) {
 
 func check(t *testing.T, s *projectortest.Store) {
 	t.Helper()
-	var r headcount.Refresher
+	var r recount.Headcounts
 	done, err := r.Refresh(t.Context(), s.Conn, time.Minute, now())
 	require.NoError(t, err)
 	require.True(t, done)
@@ -101,15 +97,15 @@ func check(t *testing.T, s *projectortest.Store) {
 	require.Equal(t, []uint32{5, 6}, got[0].People)
 }
 
-func TestRefresh_CountsPeopleOnTheLastDayOfEachYear(t *testing.T) {
+func TestHeadcounts_CountPeopleOnTheLastDayOfEachYear(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	staff(t, s)
 	check(t, s)
 	// The present year counts as of today.
 	for i := range 2 {
-		s.Insert(fmt.Sprint("more", i), person(t, 30+i, "2024", position(byID, "2026-05-01", "")))
+		s.Insert(fmt.Sprint("more", i), employee(t, 30+i, "2024", position(byID, "2026-05-01", "")))
 	}
-	var r headcount.Refresher
+	var r recount.Headcounts
 	_, err := r.Refresh(t.Context(), s.Conn, 0, now().Add(time.Hour))
 	require.NoError(t, err)
 	got := headcounts(t, s.Conn)
@@ -118,11 +114,11 @@ func TestRefresh_CountsPeopleOnTheLastDayOfEachYear(t *testing.T) {
 	require.Equal(t, []uint32{5, 6, 6}, got[0].People)
 }
 
-func TestRefresh_CountsPeopleOfAllShardsOnce(t *testing.T) {
+func TestHeadcounts_CountPeopleOfAllShardsOnce(t *testing.T) {
 	s, nodes := projectortest.OpenCluster(t)
 	staff(t, s)
 	check(t, s)
-	var r headcount.Refresher
+	var r recount.Headcounts
 	_, err := r.Refresh(t.Context(), s.Conn, 0, now().Add(time.Hour))
 	require.NoError(t, err)
 	for _, node := range nodes {
@@ -132,13 +128,13 @@ func TestRefresh_CountsPeopleOfAllShardsOnce(t *testing.T) {
 	}
 }
 
-func TestRefresh_LeavesOutDeletedAndErasedPeople(t *testing.T) {
+func TestHeadcounts_LeaveOutDeletedAndErasedPeople(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	staff(t, s)
 	check(t, s)
 	s.Insert("deleted", projectortest.Decode(t, record.KindNetworkPerson,
 		`{"profile_id":"p1","last_updated":"2025","deleted":true}`))
-	var r headcount.Refresher
+	var r recount.Headcounts
 	refresh := func(after time.Duration) bool {
 		t.Helper()
 		done, err := r.Refresh(t.Context(), s.Conn, time.Minute, now().Add(after))
@@ -156,7 +152,7 @@ func TestRefresh_LeavesOutDeletedAndErasedPeople(t *testing.T) {
 	require.Empty(t, headcounts(t, s.Conn), "a company without years falls out")
 	// A clock that was ahead does not stop the counts.
 	require.NoError(t, readmodel.CountHeadcounts(t.Context(), s.Conn, now().Add(48*time.Hour)))
-	s.Insert("more", person(t, 40, "2024", position(byID, "2018", "")), person(t, 41, "2024", position(byID, "2018", "")))
+	s.Insert("more", employee(t, 40, "2024", position(byID, "2018", "")), employee(t, 41, "2024", position(byID, "2018", "")))
 	require.True(t, refresh(30*time.Minute))
 	require.NotEmpty(t, headcounts(t, s.Conn))
 }
