@@ -83,7 +83,7 @@ func TestErase_NotifiesReceiversDespiteKill(t *testing.T) {
 	}
 	projected(request)
 	out := p.muster(t, "erase", "codehost_username=octavia")
-	require.Contains(t, out, "1 organizations that received the person's records are notified.")
+	require.Contains(t, out, "organizations notified: 1\n")
 	eventually(t, time.Minute, func() (bool, string) { return len(erasedRequests(t, r)) > 0, "no notification" })
 	require.Contains(t, erasedRequests(t, r), request)
 	requireForgotten(t, p, request)

@@ -36,9 +36,9 @@ type Report struct {
 	Replaced []string `json:"replaced"`
 }
 
-// Replay fills a new index of each collection from its table beside the live one, compares the two, and switches the
-// alias. Sinks write to both meanwhile. The old index is deleted. If it is interrupted, the live index stays, and the
-// next replay starts over.
+// Replay rebuilds the index of each collection: it fills a new index from the table, compares the two, switches the
+// alias, and deletes the old index. Sinks write to both indexes while it runs. If it is interrupted, the live index
+// stays in use, and the next replay starts from scratch.
 func Replay(ctx context.Context, r Replaying) (reports []Report, err error) {
 	if r.Client == nil || r.Conn == nil || r.Logger == nil || r.Now == nil || len(r.Key) != searchindex.KeySize {
 		return nil, errors.New("replay search: missing client, connection, key, logger or clock")

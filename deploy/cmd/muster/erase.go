@@ -235,14 +235,14 @@ func (c *command) printNotified(ctx context.Context, out io.Writer, requests []e
 	return nil
 }
 
-// notified says which organizations received records of the people of a request.
+// notified returns how many organizations that received the person's records are notified, and which cannot be.
 func notified(s erasing.Status) string {
-	text := fmt.Sprintf("%d organizations that received the person's records are notified", len(s.Notified))
+	text := fmt.Sprintf("organizations notified: %d", len(s.Notified))
 	if len(s.Unreachable) > 0 {
-		text += fmt.Sprintf("; %d have no endpoint for events (PUT /v1/webhook): %s", len(s.Unreachable),
+		text += fmt.Sprintf("; %d without an endpoint for events (PUT /v1/webhook): %s", len(s.Unreachable),
 			strings.Join(s.Unreachable, ", "))
 	}
-	return text + "."
+	return text
 }
 
 func printErased(cmd *cobra.Command, done []event.Erasure, named int) error {

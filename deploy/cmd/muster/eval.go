@@ -52,8 +52,8 @@ func (c *command) evalDiscovery() *cobra.Command {
 		Short: "Measure discovery on the authors of local git repositories",
 		Long: `Builds accounts, profiles and the ground truth from the repositories in a directory, pushes them to a
 running instance, calls POST /v1/person/discover for the accounts, and POST /v1/person/identify for descriptions of the
-authors and of invented people. It needs the git program, and an instance of
-its own without web search and language model:
+authors and of synthetic people. It needs the git program, and a separate instance without web search and language
+model:
 
   muster up --no-sample --data-dir /tmp/evaluation
 

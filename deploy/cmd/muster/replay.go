@@ -54,10 +54,10 @@ An interrupted or killed replay resumes when it is run again with the same table
 muster replay answers rebuilds what the API returns for code-host accounts from the read models alone, without the
 topics: after an upgrade that requires it, or in a restored backup without it. If interrupted, it starts from scratch.
 
-muster replay search fills a new index in OpenSearch from the read models beside the live one, compares the two person by
-person, and switches the alias: after an upgrade that changes the mapping, after the index was lost or the projector was
-stopped for more than a day, and to change the number of shards. The old index is deleted. If interrupted, it starts from
-scratch.
+muster replay search rebuilds the indexes in OpenSearch. It fills a new index from the read models, compares each
+document with its row, switches the alias, and deletes the old index. Use it after an upgrade that changes the mapping,
+after the index was lost or the projector was stopped for more than a day, and to change the number of shards. If
+interrupted, it starts from scratch.
 
 Read models: ` + strings.Join(readmodel.Tables(), ", ") + `.
 
