@@ -22,28 +22,36 @@ func ContactsIn(raw jsontext.Value) Contacts {
 	return contactsWanted{emails: true, phones: true}.read(raw, 0)
 }
 
-// RecordPhones returns the normalized phone numbers of a person's record ([Normalize]), in fields with names as in
-// [ContactsIn]. Those of positions and schools are not the person's.
-func RecordPhones(r *record.Record) []string {
-	want, out := contactsWanted{phones: true}, []string(nil)
+// RecordPhones returns the person's own phone numbers in a record, as [OwnPhones] does.
+func RecordPhones(r *record.Record) (out []string) {
 	unknown(r, func(members jsontext.Value, depth int) {
-		if depth > 0 || !want.mayBeIn(members) {
-			return
-		}
-		for _, given := range want.read(members, depth).Phones {
-			if number, err := phone(given); err == nil {
-				out = add(out, number)
-			}
+		if depth == 0 {
+			out = OwnPhones(members)
 		}
 	})
+	return out
+}
+
+// OwnPhones returns the normalized phone numbers ([Normalize]) of a person's record as it is stored or served, in
+// fields with names as in [ContactsIn]. Those of places, positions, schools and other entries are not the person's.
+func OwnPhones(raw jsontext.Value) (out []string) {
+	want := contactsWanted{phones: true, own: true}
+	if !want.mayBeIn(raw) {
+		return nil
+	}
+	for _, given := range want.read(raw, 0).Phones {
+		if number, err := phone(given); err == nil {
+			out = add(out, number)
+		}
+	}
 	return out
 }
 
 // maxContacts is the maximum number of addresses, and of numbers, per record.
 const maxContacts = 1024
 
-// contactsWanted are the requested kinds of contacts.
-type contactsWanted struct{ emails, phones bool }
+// contactsWanted are the requested kinds of contacts. With own, those of entries are left out.
+type contactsWanted struct{ emails, phones, own bool }
 
 // unknown calls each with the unmapped fields of a person's record (depth 0) and of its nested objects.
 func unknown(r *record.Record, each func(members jsontext.Value, depth int)) {
@@ -144,6 +152,16 @@ func isAboutOthers(name string) bool {
 	return false
 }
 
+// isEntry reports whether a field of a person's record is a place, or has places, positions, schools or the like.
+func isEntry(name string) bool {
+	switch name {
+	case "location", "location_canonical", "current_position", "experience", "education", "certifications", "languages",
+		"skills":
+		return true
+	}
+	return false
+}
+
 type contactsReader struct {
 	want  contactsWanted
 	dec   *jsontext.Decoder
@@ -160,7 +178,7 @@ func (r *contactsReader) value(is contactsWanted, depth int) bool {
 				return false
 			}
 			name, is := strings.ToLower(key.String()), is
-			if depth == 0 && isAboutOthers(name) {
+			if depth == 0 && (isAboutOthers(name) || r.want.own && isEntry(name)) {
 				return r.dec.SkipValue() == nil
 			}
 			is.emails = is.emails || r.want.emails && (strings.HasSuffix(name, "email") ||

@@ -101,6 +101,7 @@ func TestRecordPhones_AreThePersonsOwn(t *testing.T) {
 			[]byte(`{"profile_id":"p1","username":"a","last_updated":"2026",`+raw+`}`))
 		require.NoError(t, err)
 		require.Equal(t, want, suppress.RecordPhones(r), raw)
+		require.Equal(t, want, suppress.OwnPhones(r.JSON), raw)
 	}
 	require.Equal(t, []string{"5550100100", "15550100100"}, suppress.PhoneForms("(555) 010-0100"))
 	require.Empty(t, suppress.PhoneForms("x"))

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,10 +208,8 @@ func (s *search) verifyContacts(
 				c.emails = append(c.emails, address)
 			}
 		}
-		for _, given := range suppress.ContactsIn(r.JSON).Phones {
-			c.phone = c.phone || slices.ContainsFunc(suppress.PhoneForms(given),
-				func(form string) bool { return slices.Contains(forms, form) })
-		}
+		c.phone = slices.ContainsFunc(suppress.OwnPhones(r.JSON),
+			func(number string) bool { return slices.Contains(forms, number) })
 		out[ref] = c
 	}
 	for ref, c := range out {
@@ -387,8 +384,7 @@ func (s *search) judgePeople(ctx context.Context, d *event.Identification, found
 		return err
 	}
 	for _, p := range found {
-		opinion, asked := opinions[p.accounts[0].B.Account()]
-		if asked && !math.IsNaN(opinion) {
+		if opinion, asked := opinions[p.accounts[0].B.Account()]; asked {
 			p.match.Confidence, p.match.Evidence = applyOpinion(p.match.Confidence, opinion, p.match.Evidence)
 		}
 	}

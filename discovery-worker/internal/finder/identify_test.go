@@ -151,9 +151,10 @@ func TestIdentify_FindsOwnersOfAddressesAndNumbers(t *testing.T) {
 	require.Empty(t, found(event.PersonQuery{EmailHash: md5Of("ola@example.com")}))
 	require.Empty(t, found(event.PersonQuery{Email: "9+other@users.noreply.codehost.example"}))
 
-	// The lookups of an address and a number that the record no longer has are stale.
+	// The lookups of an address and a number that are no longer the person's are stale.
 	s.insert(map[record.Kind][]string{record.KindNetworkPerson: {
-		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","last_updated":"2026-02-01T00:00:00Z"}`}})
+		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","last_updated":"2026-02-01T00:00:00Z",` +
+			`"experience":[{"title":"Engineer","company":{"name":"Quenlix","phone":"+47 555 01 234"}}]}`}})
 	for _, q := range []event.PersonQuery{
 		{Email: "juno@example.com"}, {EmailHash: sha256Of("juno@example.com")}, {EmailHash: md5Of("juno@example.com")},
 		{Phone: "4755501234"},
