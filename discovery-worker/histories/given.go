@@ -1,21 +1,24 @@
 package histories
 
 import (
+	"crypto/md5" //nolint:gosec // callers may have such hashes
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/schemas/event"
+	"muster/schemas/identity"
 )
 
 // Description is what a caller may know of a person.
 type Description struct {
-	// Given names what is given.
-	Given string
-	Query event.PersonQuery
+	Selection
 	// Username is that of the person's account, Profile the slug of the profile; empty if the store has none.
 	Username, Profile string
 }
@@ -26,8 +29,55 @@ func (d Description) Score(confidence float64, username, profile string) ScoredM
 		Right: d.Username != "" && username == d.Username || d.Profile != "" && profile == d.Profile}
 }
 
+// Selection is a query with some members of a description.
+type Selection struct {
+	// Given names what is given, such as "name, company".
+	Given string
+	Query event.PersonQuery
+}
+
+// Selections returns queries with some members of a description, without those that lack a value. The hash of the
+// address is its MD5 or its SHA-256.
+func Selections(r *rand.Rand, about event.PersonQuery) []Selection {
+	var out []Selection
+	add := func(given string, q event.PersonQuery, needed ...string) {
+		if !slices.Contains(needed, "") {
+			out = append(out, Selection{given, q})
+		}
+	}
+	with := func(change func(*event.PersonQuery)) event.PersonQuery {
+		q := event.PersonQuery{Name: about.Name}
+		change(&q)
+		return q
+	}
+	add("name", event.PersonQuery{Name: about.Name})
+	add("name, company", with(func(q *event.PersonQuery) { q.Company = about.Company }), about.Company)
+	add("name, location", with(func(q *event.PersonQuery) { q.Location = about.Location }), about.Location)
+	add("name, school", with(func(q *event.PersonQuery) { q.School = about.School }), about.School)
+	add("name, title", with(func(q *event.PersonQuery) { q.Title = about.Title }), about.Title)
+	add("name, company, location", with(func(q *event.PersonQuery) {
+		q.Company, q.Location = about.Company, about.Location
+	}), about.Company, about.Location)
+	add("name, company, school, location, title", with(func(q *event.PersonQuery) {
+		q.Company, q.School, q.Location, q.Title = about.Company, about.School, about.Location, about.Title
+	}), about.Company, about.School, about.Location, about.Title)
+	add("e-mail", event.PersonQuery{Email: about.Email}, about.Email)
+	add("e-mail hash", event.PersonQuery{EmailHash: hashOf(r, about.Email)}, about.Email)
+	add("name, e-mail", with(func(q *event.PersonQuery) { q.Email = about.Email }), about.Email)
+	return out
+}
+
+func hashOf(r *rand.Rand, address string) string {
+	if r.IntN(2) == 0 {
+		sum := md5.Sum([]byte(address)) //nolint:gosec // see the import
+		return hex.EncodeToString(sum[:])
+	}
+	sum := sha256.Sum256([]byte(address))
+	return hex.EncodeToString(sum[:])
+}
+
 // describe draws descriptions of authors, and, for every second one of them, of an invented person: the given name of
-// one author and the rest of the name of another one, at an employer of a third.
+// one author and the rest of the name of another one, at an employer, a place and a title of others.
 func (b *builder) describe(named []*pairing) {
 	r := rand.New(rand.NewPCG(b.o.Seed, 2)) //nolint:gosec // a repeatable draw
 	taken := make(map[string]bool)
@@ -36,45 +86,40 @@ func (b *builder) describe(named []*pairing) {
 			taken[name] = true
 		}
 	}
-	add := func(given string, q event.PersonQuery, k *pairing) {
-		if len(b.out.Descriptions) == b.o.Calls {
-			return
+	about := func(name string, p *profile) event.PersonQuery {
+		return event.PersonQuery{Name: name, Company: p.employer, Title: p.headline,
+			Location: p.at.city + ", " + p.at.country}
+	}
+	add := func(q event.PersonQuery, username, profile string) {
+		for _, selected := range Selections(r, q) {
+			b.out.Descriptions = append(b.out.Descriptions, Description{selected, username, profile})
 		}
-		d := Description{Given: given, Query: q}
-		if k != nil {
-			if d.Username = k.person.username; !k.missing {
-				d.Profile = k.profile.slug
-			}
-		}
-		b.out.Descriptions = append(b.out.Descriptions, d)
 	}
 	for n, i := range r.Perm(len(named)) {
+		if len(b.out.Descriptions) >= b.o.Calls {
+			break
+		}
 		k := named[i]
-		name := k.person.fullNames()[0]
-		add("name", event.PersonQuery{Name: name}, k)
-		if k.profile.employer != "" {
-			add("name, company", event.PersonQuery{Name: name, Company: k.profile.employer}, k)
-		}
-		if !k.missing {
-			add("name, location", event.PersonQuery{Name: name, Location: k.profile.at.city + ", " +
-				k.profile.at.country}, k)
-		}
+		q := about(k.person.fullNames()[0], k.profile)
 		if len(k.person.commits) > 0 {
-			add("e-mail", event.PersonQuery{Email: k.person.commits[0].address}, k)
+			q.Email = k.person.commits[0].address
 		}
-		given, _, ok := strings.Cut(name, " ")
-		_, family, found := strings.Cut(named[r.IntN(len(named))].profile.name, " ")
-		if n%2 == 0 || !ok || !found || taken[given+" "+family] {
+		slug := k.profile.slug
+		if k.missing {
+			slug = ""
+		}
+		add(q, k.person.username, slug)
+		other := named[r.IntN(len(named))].profile
+		given, _, ok := strings.Cut(q.Name, " ")
+		_, family, found := strings.Cut(other.name, " ")
+		invented := given + " " + family
+		// Of "Dr" and "(Bo) Quarn", for example, one word remains.
+		if n%2 == 0 || !ok || !found || taken[invented] || len(identity.NameBlockingKeys(invented)) == 0 {
 			continue
 		}
-		invented := given + " " + family
-		add("name", event.PersonQuery{Name: invented}, nil)
-		if employer := named[r.IntN(len(named))].profile.employer; employer != "" {
-			add("name, company", event.PersonQuery{Name: invented, Company: employer}, nil)
-		}
-		at := places()[r.IntN(len(places()))]
-		add("name, location", event.PersonQuery{Name: invented, Location: at.city + ", " + at.country}, nil)
+		add(about(invented, named[r.IntN(len(named))].profile), "", "")
 	}
+	b.out.Descriptions = b.out.Descriptions[:min(len(b.out.Descriptions), b.o.Calls)]
 }
 
 // GivenOutcome is the answer to a description of a person.
@@ -85,6 +130,7 @@ type GivenOutcome struct {
 	Exists bool
 	// Matches are those returned, most likely first.
 	Matches []ScoredMatch
+	Took    time.Duration
 }
 
 // ScoredMatch is a returned match.
@@ -160,6 +206,15 @@ func summarizeGiven(given string, outcomes []GivenOutcome) GivenReport {
 	return r
 }
 
+// LatencyOfGiven returns the quantiles of the latencies of identification: p50, p90, p99.
+func LatencyOfGiven(outcomes []GivenOutcome) [3]time.Duration {
+	took := make([]time.Duration, len(outcomes))
+	for i, o := range outcomes {
+		took[i] = o.Took
+	}
+	return quantiles(took)
+}
+
 // PrintGiven writes the reports as a Markdown table.
 func PrintGiven(out io.Writer, reports []GivenReport) error {
 	text := fmt.Sprintf("| given | asked | in the store | precision at %.2f | recall at %.2f | precision at 0.9 | "+
@@ -167,8 +222,7 @@ func PrintGiven(out io.Writer, reports []GivenReport) error {
 		event.DiscoveryThreshold)
 	for _, r := range reports {
 		text += fmt.Sprintf("| %s | %d | %d | %v | %v | %v | %v | %.3f |\n", r.Given, r.Asked, r.Exists, r.Precision,
-			r.Recall,
-			r.SurePrecision, r.SureRecall, r.ECE)
+			r.Recall, r.SurePrecision, r.SureRecall, r.ECE)
 	}
 	if _, err := io.WriteString(out, text); err != nil {
 		return fmt.Errorf("print report: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"muster/discovery-worker/histories"
 	"muster/discovery-worker/histories/historiestest"
+	"muster/schemas/identity"
 	"muster/schemas/record"
 )
 
@@ -168,6 +169,43 @@ func TestRead_NamesWhatIsWrong(t *testing.T) {
 		_, err = people.Build(o)
 		require.ErrorContains(t, err, "the share of missing profiles is from 0 to 1")
 	}
+}
+
+// Of some names one word remains in a combination with another one: identification would refuse it.
+func TestBuild_DescriptionsAreValidQueriesOfAuthorsAndInventedPeople(t *testing.T) {
+	crowd := historiestest.Crowd(60)
+	for i := range 20 {
+		crowd[i].Name = "Dr " + crowd[i].Name
+		crowd[20+i].Name = crowd[20+i].Name[:1] + ". (Bo) " + crowd[20+i].Name
+	}
+	o := options()
+	o.Missing = 0.4
+	data := build(t, o, historiestest.Mailmap(crowd), crowd...)
+	given, invented, hashes := make(map[string]int), make(map[string]int), make(map[int]int)
+	for _, d := range data.Descriptions {
+		q := d.Query
+		require.True(t, q.IsSelective())
+		require.True(t, q.Email != "" || q.EmailHash != "" || len(identity.NameBlockingKeys(q.Name)) > 0, q.Name)
+		given[d.Given]++
+		if d.Username == "" {
+			invented[d.Given]++
+			require.Empty(t, d.Profile)
+		}
+		hashes[len(q.EmailHash)]++
+		require.True(t, d.Score(0.5, d.Username, "another").Right == (d.Username != ""))
+		require.False(t, d.Score(0.5, "", "").Right)
+	}
+	for _, each := range []string{"name", "name, company", "name, location", "name, title", "name, company, location"} {
+		require.NotZero(t, invented[each], each)
+		require.Less(t, invented[each], given[each], each)
+	}
+	require.Equal(t, 60, given["e-mail"])
+	require.Equal(t, 60, given["e-mail hash"])
+	require.Equal(t, 60, given["name, e-mail"])
+	require.Positive(t, hashes[32], "MD5")
+	require.Positive(t, hashes[64], "SHA-256")
+	o.Calls = 25
+	require.Len(t, build(t, o, "", crowd...).Descriptions, 25)
 }
 
 // The classes are weighted by their sizes, not by the numbers of calls.

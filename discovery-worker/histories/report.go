@@ -91,12 +91,18 @@ func Summarize(outcomes []Outcome, sizes map[Class]int) Report {
 	for i, o := range outcomes {
 		took[i] = o.Took
 	}
+	r.Latency = quantiles(took)
+	return r
+}
+
+// quantiles returns p50, p90 and p99; 0 of nothing. It sorts took.
+func quantiles(took []time.Duration) (out [3]time.Duration) {
 	if slices.Sort(took); len(took) > 0 {
 		for i, q := range []float64{0.5, 0.9, 0.99} {
-			r.Latency[i] = took[int(q*float64(len(took)-1))]
+			out[i] = took[int(q*float64(len(took)-1))]
 		}
 	}
-	return r
+	return out
 }
 
 func column(samples [][5]float64, i int) []float64 {
@@ -254,12 +260,17 @@ func (r Report) Print(out io.Writer) error {
 	for _, b := range r.Bins {
 		printf("%.1f to %.1f   %8.3f %8.3f %8.0f\n", b.From, b.To, b.Confidence, b.Right, b.Weight)
 	}
-	printf("\nlatency: p50 %v, p90 %v, p99 %v\n", r.Latency[0].Round(time.Millisecond),
-		r.Latency[1].Round(time.Millisecond), r.Latency[2].Round(time.Millisecond))
+	printf("\n%s\n", FormatLatency(r.Latency))
 	if err != nil {
 		return fmt.Errorf("print report: %w", err)
 	}
 	return nil
+}
+
+// FormatLatency returns the line of a report with latencies.
+func FormatLatency(l [3]time.Duration) string {
+	return fmt.Sprintf("latency: p50 %v, p90 %v, p99 %v", l[0].Round(time.Millisecond), l[1].Round(time.Millisecond),
+		l[2].Round(time.Millisecond))
 }
 
 func ratio(k, n int, f Figure) string {

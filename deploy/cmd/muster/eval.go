@@ -135,7 +135,11 @@ func (e *discoveryEvaluation) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	fmt.Fprintln(out, "\nidentified by what was given:")
-	return histories.PrintGiven(out, histories.SummarizeGiven(given))
+	if err := histories.PrintGiven(out, histories.SummarizeGiven(given)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\n", histories.FormatLatency(histories.LatencyOfGiven(given)))
+	return nil
 }
 
 // identify calls identify for the descriptions.
@@ -145,10 +149,10 @@ func (e *discoveryEvaluation) identify(ctx context.Context, in instance.Instance
 	err := e.callAll(ctx, in, "Identifying people", len(list), progress,
 		func(ctx context.Context, api *client.Client, i int) error {
 			d := list[i]
-			all := 0.0
+			all, began := 0.0, time.Now()
 			response, err := api.IdentifyPerson(ctx, client.PersonIdentifyRequest{
-				Name: d.Query.Name, Company: d.Query.Company, Location: d.Query.Location, Email: d.Query.Email,
-				MinConfidence: &all,
+				Name: d.Query.Name, Company: d.Query.Company, Location: d.Query.Location, Title: d.Query.Title,
+				Email: d.Query.Email, EmailHash: d.Query.EmailHash, MinConfidence: &all,
 			})
 			if err != nil {
 				return err
@@ -156,7 +160,7 @@ func (e *discoveryEvaluation) identify(ctx context.Context, in instance.Instance
 			if err := complete(response.Metadata); err != nil {
 				return err
 			}
-			outcomes[i] = histories.GivenOutcome{Given: d.Given, Exists: d.Username != ""}
+			outcomes[i] = histories.GivenOutcome{Given: d.Given, Exists: d.Username != "", Took: time.Since(began)}
 			for _, m := range response.Value.Matches {
 				outcomes[i].Matches = append(outcomes[i].Matches,
 					d.Score(m.Confidence, m.CodehostUsername, m.NetworkUsername))

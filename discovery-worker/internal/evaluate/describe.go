@@ -3,9 +3,6 @@ package evaluate
 import (
 	"cmp"
 	"context"
-	"crypto/md5" //nolint:gosec // callers may have such hashes
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -27,8 +24,7 @@ import (
 
 // Description is a query about a person with its ground truth.
 type Description struct {
-	Given string
-	Query event.PersonQuery
+	histories.Selection
 	// Truth are the person's accounts; none if the store does not have the person.
 	Truth map[people.Ref]bool
 }
@@ -141,47 +137,11 @@ func (s *describedSink) describe(r *rand.Rand, e entity) []Description {
 	if len(e.Emails) > 0 {
 		about.Email, _ = identity.NormalizeEmail(e.Emails[r.IntN(len(e.Emails))])
 	}
-	return selections(r, about, truth)
-}
-
-// selections returns queries with some members of a description.
-func selections(r *rand.Rand, about event.PersonQuery, truth map[people.Ref]bool) []Description {
 	var out []Description
-	add := func(given string, q event.PersonQuery, needed ...string) {
-		if !slices.Contains(needed, "") {
-			out = append(out, Description{Given: given, Query: q, Truth: truth})
-		}
+	for _, selected := range histories.Selections(r, about) {
+		out = append(out, Description{selected, truth})
 	}
-	name := event.PersonQuery{Name: about.Name}
-	with := func(change func(*event.PersonQuery)) event.PersonQuery {
-		q := name
-		change(&q)
-		return q
-	}
-	add("name", name)
-	add("name, company", with(func(q *event.PersonQuery) { q.Company = about.Company }), about.Company)
-	add("name, location", with(func(q *event.PersonQuery) { q.Location = about.Location }), about.Location)
-	add("name, school", with(func(q *event.PersonQuery) { q.School = about.School }), about.School)
-	add("name, title", with(func(q *event.PersonQuery) { q.Title = about.Title }), about.Title)
-	add("name, company, location", with(func(q *event.PersonQuery) {
-		q.Company, q.Location = about.Company, about.Location
-	}), about.Company, about.Location)
-	add("name, company, school, location, title", with(func(q *event.PersonQuery) {
-		q.Company, q.School, q.Location, q.Title = about.Company, about.School, about.Location, about.Title
-	}), about.Company, about.School, about.Location, about.Title)
-	add("e-mail", event.PersonQuery{Email: about.Email}, about.Email)
-	add("e-mail hash", event.PersonQuery{EmailHash: hashOf(r, about.Email)}, about.Email)
-	add("name, e-mail", with(func(q *event.PersonQuery) { q.Email = about.Email }), about.Email)
 	return out
-}
-
-func hashOf(r *rand.Rand, address string) string {
-	if r.IntN(2) == 0 {
-		sum := md5.Sum([]byte(address)) //nolint:gosec // see the import
-		return hex.EncodeToString(sum[:])
-	}
-	sum := sha256.Sum256([]byte(address))
-	return hex.EncodeToString(sum[:])
 }
 
 // variantOfName returns a name as a caller may write it.
