@@ -92,6 +92,9 @@ func (b *builder) describe(named []*pairing) {
 	}
 	add := func(q event.PersonQuery, username, profile string) {
 		for _, selected := range Selections(r, q) {
+			if selected.Query.EmailHash != "" {
+				continue // Hashes of no-reply addresses are not indexed, and there are no other addresses.
+			}
 			b.out.Descriptions = append(b.out.Descriptions, Description{selected, username, profile})
 		}
 	}

@@ -42,19 +42,32 @@ func (r *Renderer) mention(l *lookupWriter, platform string, websites []string, 
 	add(r.platforms.FindAccounts(websites))
 }
 
+// partOfName is the source of a name key that is not of the given and the family name (NameCount.Whole).
+const partOfName = "part"
+
 // find indexes a person by the blocking keys of discovery.
 func (l *lookupWriter) find(platform, username string, names ...string) {
 	l.add(LookupHandle(platform), identity.UsernameBlockingKey(username))
-	var seen []string
+	var keys, whole []string
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
+		hasPair := false
 		for _, k := range identity.NameBlockingKeys(name) {
-			if !slices.Contains(seen, k) {
-				seen = append(seen, k)
-				l.add(LookupName(platform), k)
+			if !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+			if !hasPair && k[0] != '~' && k[0] != '=' { // The first one is that of given and family name.
+				hasPair, whole = true, append(whole, k)
 			}
 		}
+	}
+	for _, k := range keys {
+		row := *l
+		if !slices.Contains(whole, k) {
+			row.source = partOfName
+		}
+		row.add(LookupName(platform), k)
 	}
 }

@@ -18,6 +18,9 @@ type NameCount struct {
 	Platform string // identity's platform
 	Key      string
 	Holders  uint64
+	// Whole are the holders of whom it is the key of the given and the family name. Of longer names every pair of parts
+	// is a key.
+	Whole uint64
 }
 
 // UsernameCount counts the usernames of a platform.
@@ -35,9 +38,11 @@ const maxPopulationRows = 400_000
 const (
 	lookupCountQuery = `SELECT count() FROM lookups`
 
-	nameCountQuery = `SELECT substring(type, 6) AS platform, key, uniqExact(target) AS holders
+	nameCountQuery = `SELECT substring(type, 6) AS platform, key, uniqExact(target) AS holders,
+    uniqExactIf(target, part != '` + partOfName + `') AS whole
 FROM (
-    SELECT splitByChar(char(0), claim) AS fields, fields[1] AS type, fields[2] AS key, fields[4] AS target
+    SELECT splitByChar(char(0), claim) AS fields, fields[1] AS type, fields[2] AS key, fields[4] AS target,
+        fields[5] AS part
     FROM lookups
     WHERE key_hash <= {bound:UInt64} AND startsWith(claim, '` + lookupName + `')
         AND bitAnd(toUInt64(ver), 68719476736) = 0
@@ -77,7 +82,7 @@ func ReadPopulation(send func(query string, bound uint64, scan func(driver.Rows)
 	}
 	err := send(nameCountQuery, bound, func(r driver.Rows) error {
 		var n NameCount
-		err := r.Scan(&n.Platform, &n.Key, &n.Holders)
+		err := r.Scan(&n.Platform, &n.Key, &n.Holders, &n.Whole)
 		p.Names = append(p.Names, n)
 		return err
 	})

@@ -67,8 +67,8 @@ type LookupRow struct {
 	TargetKind string
 	Target     string
 	// Source is the source of an account link. For a username it is the usernames of the other webset that
-	// the record declared at that version, for prefetching; for a declared username the record's own one; for a hint
-	// see Namer.
+	// the record declared at that version, for prefetching; for a declared username the record's own one; for a name
+	// see partOfName; for a hint see Namer.
 	Source     string
 	Confidence float32
 	Version    int64 // microseconds since 0001-01-01T00:00:00Z

@@ -21,6 +21,8 @@ type Population struct {
 
 	base       float64 // namesakes of a rare name
 	dependence float64 // how much more frequent combinations are than independent parts
+
+	whole *Population // of given and family names only; nil in itself
 }
 
 // Prior configures the prior probability. Zero fields mean their defaults.
@@ -59,6 +61,30 @@ const (
 
 // NewPopulation estimates a population from counts.
 func NewPopulation(counts *readmodel.Population, prior Prior) *Population {
+	p := newPopulation(counts, prior)
+	whole := *counts
+	whole.Names = make([]readmodel.NameCount, 0, len(counts.Names))
+	for _, n := range counts.Names {
+		if n.Holders = n.Whole; n.Holders > 0 {
+			whole.Names = append(whole.Names, n)
+		}
+	}
+	p.whole = newPopulation(&whole, prior)
+	return p
+}
+
+// WholeNames returns the population in which only equal given and family names are namesakes.
+//
+// Pairs of other parts go together, such as those of two surnames, so with them rare names seem to have several times
+// as many namesakes. That is a margin for the links of discovery, which are used without a caller's judgment.
+func (p *Population) WholeNames() *Population {
+	if p == nil {
+		return nil
+	}
+	return p.whole
+}
+
+func newPopulation(counts *readmodel.Population, prior Prior) *Population {
 	p := &Population{prior: prior, people: make(map[string]float64), coverage: make(map[string]float64),
 		parts: make(map[string]float64), initials: make(map[byte]float64), sampled: counts.Share}
 	for _, u := range counts.Usernames {

@@ -21,13 +21,14 @@ func crowd(prior evidence.Prior) *evidence.Population {
 		{Platform: "codehost", Held: 1000},
 	}}
 	for _, platform := range []string{"network", "codehost"} {
-		counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: "abara juno", Holders: 20})
+		counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: "abara juno", Holders: 20,
+			Whole: 20})
 		for i := range 980 {
 			key := fmt.Sprintf("a%d b%d", i, i)
 			if i < 180 {
 				key = fmt.Sprintf("b%d juno", i)
 			}
-			counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: key, Holders: 1})
+			counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: key, Holders: 1, Whole: 1})
 		}
 	}
 	return evidence.NewPopulation(counts, prior)
@@ -74,6 +75,27 @@ func TestCompareRarity_CountsWhatTheShorterNameSays(t *testing.T) {
 	require.Greater(t, bits("Juno Borat", "Juno B", 0), bits("Juno Borat", "Juno", 0))
 	require.Negative(t, bits("Juno Quarn", "Juno", 0), "200 people on the platform are called Juno")
 	require.Zero(t, bits("Juno Quarn", "Zeno Lind", 0))
+}
+
+func TestWholeNames_LeavesOutPairsOfOtherParts(t *testing.T) {
+	counts := &readmodel.Population{Share: 1, Usernames: []readmodel.UsernameCount{{Platform: "network", Held: 1000}}}
+	for i := range 900 {
+		counts.Names = append(counts.Names,
+			readmodel.NameCount{Platform: "network", Key: fmt.Sprintf("a%d b%d", i, i), Holders: 1, Whole: 1})
+		if i%5 == 0 {
+			counts.Names = append(counts.Names,
+				readmodel.NameCount{Platform: "network", Key: fmt.Sprintf("c%d d%d", i, i), Holders: 5})
+		}
+	}
+	p := evidence.NewPopulation(counts, evidence.Prior{})
+	bits := func(p *evidence.Population) float64 {
+		return rarity(p, profile("codehost", "x1", "Zeno Quarn"), profile("network", "y1", "Zeno Quarn"), 0).Bits
+	}
+	require.Less(t, bits(p), 3.0)
+	require.Greater(t, bits(p.WholeNames()), 8.0)
+	require.Equal(t, bits(evidence.NewPopulation(&readmodel.Population{Share: 1}, evidence.Prior{})),
+		bits(evidence.NewPopulation(&readmodel.Population{Share: 1}, evidence.Prior{}).WholeNames()))
+	require.Nil(t, (*evidence.Population)(nil).WholeNames())
 }
 
 // Name and username are one fact: the rarity of the name counts once, in a linked pair not at all.

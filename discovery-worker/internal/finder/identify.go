@@ -54,9 +54,10 @@ func (f *Finder) ExplainPeople(
 		}
 	}()
 	var err error
-	if s.population, err = f.populations.get(ctx); err != nil {
+	if s.linkPopulation, err = f.populations.get(ctx); err != nil {
 		fail(event.StageKnownLinks, err)
 	}
+	s.population = s.linkPopulation.WholeNames()
 	if err := s.findSimilar(ctx, s.seed); err != nil {
 		fail(event.StageWebSearch, err)
 	}
@@ -359,7 +360,7 @@ func (s *search) otherAccounts(
 	ctx context.Context, p *people.Profile, fail func(stage string, err error),
 ) []*resolved {
 	next := s.finder.newSearch(p)
-	next.host, next.cache, next.population = s.host, s.cache, s.population
+	next.host, next.cache, next.population = s.host, s.cache, s.linkPopulation
 	_, best := next.resolveStored(ctx, fail)
 	if err := next.confirm(ctx, best); err != nil {
 		fail(event.StageKnownLinks, err)

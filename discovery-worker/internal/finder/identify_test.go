@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -161,6 +162,36 @@ func TestIdentify_FindsOwnersOfAddressesAndNumbers(t *testing.T) {
 	} {
 		require.Empty(t, found(q))
 	}
+}
+
+// Double surnames recur, as in families. The pair of surnames is a key that several people have, but no namesakes.
+func TestIdentify_IsCertainOfARareNameAmongRecurringDoubleSurnames(t *testing.T) {
+	s := newStore(t)
+	profiles := []string{`{"profile_id":"q","username":"zeno-quarn","full_name":"Zeno Quarn",` +
+		`"last_updated":"2026-01-01T00:00:00Z"}`}
+	letters := func(n int) string { return string([]byte{byte('a' + n%26), byte('a' + n/26%26), byte('a' + n/676)}) }
+	for i := range 800 {
+		profiles = append(profiles, fmt.Sprintf(`{"profile_id":"p%d","username":"u%d",`+
+			`"full_name":"G%s Mor%s Sty%s","last_updated":"2026-01-01T00:00:00Z"}`, i, i, letters(i), letters(i/2),
+			letters(i/2)))
+	}
+	s.insert(map[record.Kind][]string{record.KindNetworkPerson: profiles})
+	reader := people.NewReader(s.conn, identity.Default(), people.Config{})
+	t.Cleanup(reader.Close)
+	counts, err := reader.Population(t.Context())
+	require.NoError(t, err)
+	pairs := make(map[string][2]uint64)
+	for _, n := range counts.Names {
+		pairs[n.Key] = [2]uint64{n.Holders, n.Whole}
+	}
+	require.Equal(t, [2]uint64{1, 1}, pairs["quarn zeno"])
+	require.Equal(t, [2]uint64{1, 1}, pairs["gaaa styaaa"], "given and family name")
+	require.Equal(t, [2]uint64{1, 0}, pairs["gaaa moraaa"], "parts of a longer name")
+	require.Equal(t, [2]uint64{2, 0}, pairs["moraaa styaaa"])
+
+	d := s.identifier(nil).Identify(t.Context(), event.PersonQuery{Name: "Zeno Quarn"})
+	require.Len(t, d.Matches, 1)
+	require.Greater(t, d.Matches[0].Confidence, 0.9)
 }
 
 func TestIdentify_LeavesOutErasedPeople(t *testing.T) {

@@ -29,7 +29,8 @@ type search struct {
 	features        *evidence.FeatureCache         // derived features of this discovery
 	prefetchChain   bool                           // whether reads include the keys of followTransitive
 	population      *evidence.Population
-	platforms       []string // to search; nil: all except the seed's
+	linkPopulation  *evidence.Population // identification only: of discovery from a candidate
+	platforms       []string             // to search; nil: all except the seed's
 }
 
 func (f *Finder) newSearch(seed *people.Profile) *search {
