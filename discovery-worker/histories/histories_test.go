@@ -3,6 +3,7 @@ package histories_test
 import (
 	"bytes"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,6 +70,28 @@ func TestBuild_JoinsAddressesOfAPerson(t *testing.T) {
 	for _, c := range objects(t, data, record.KindCodehostCommit) {
 		require.Contains(t, c["author_email"], "users.noreply.", "the other side's addresses stay there")
 	}
+}
+
+func TestRead_UsesTheMailmapOfACheckout(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	repository := filepath.Join(dir, "project", ".git")
+	historiestest.Repository(t, repository, "Karlon Goezbacht <karlon@mail.example> <7+karl@users.noreply.codehost.example>",
+		historiestest.Author{Name: "karl", Addresses: []string{"7+karl@users.noreply.codehost.example"}})
+	config := filepath.Join(repository, "config")
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "bare = true")
+	require.NoError(t, os.WriteFile(config, bytes.Replace(text, []byte("bare = true"), []byte("bare = false"), 1), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(other, ".mailmap"),
+		[]byte("Morvin Styk <m@mail.example> <7+karl@users.noreply.codehost.example>"), 0o600))
+	t.Chdir(other)
+	people, err := histories.Read(t.Context(), dir)
+	require.NoError(t, err)
+	data, err := people.Build(options())
+	require.NoError(t, err)
+	profiles := objects(t, data, record.KindNetworkPerson)
+	require.Len(t, profiles, 1)
+	require.Equal(t, "Karlon Goezbacht", profiles[0]["full_name"])
 }
 
 func TestBuild_LeavesOutPeopleWithSeveralAccounts(t *testing.T) {

@@ -178,11 +178,11 @@ func language(extension string) string {
 }
 
 // git runs a command of git in a repository. Hooks and configuration of the repository are not
-// used: the histories may be of strangers.
+// used: the histories may be of strangers. The .mailmap is that of HEAD, not that of the working directory.
 func git(ctx context.Context, dir string, read func(io.Reader) error, args ...string) error {
 	//nolint:gosec // the arguments are constant, the directory is the operator's
-	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir", dir, "-c", "core.fsmonitor=false",
-		"-c", "log.showSignature=false"}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "--git-dir", ".", "-c", "core.fsmonitor=false",
+		"-c", "log.showSignature=false", "-c", "mailmap.blob=HEAD:.mailmap"}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "LC_ALL=C",
 		"GIT_TERMINAL_PROMPT=0")
 	var complaints bytes.Buffer
