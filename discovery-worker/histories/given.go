@@ -76,7 +76,7 @@ func hashOf(r *rand.Rand, address string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// describe draws descriptions of authors, and, for every second one of them, of an invented person: the given name of
+// describe draws descriptions of authors, and, for every second one of them, of a synthetic person: the given name of
 // one author and the rest of the name of another one, at an employer, a place and a title of others.
 func (b *builder) describe(named []*pairing) {
 	r := rand.New(rand.NewPCG(b.o.Seed, 2)) //nolint:gosec // a repeatable draw
@@ -115,12 +115,12 @@ func (b *builder) describe(named []*pairing) {
 		other := named[r.IntN(len(named))].profile
 		given, _, ok := strings.Cut(q.Name, " ")
 		_, family, found := strings.Cut(other.name, " ")
-		invented := given + " " + family
+		synthetic := given + " " + family
 		// Of "Dr" and "(Bo) Quarn", for example, one word remains.
-		if n%2 == 0 || !ok || !found || taken[invented] || len(identity.NameBlockingKeys(invented)) == 0 {
+		if n%2 == 0 || !ok || !found || taken[synthetic] || len(identity.NameBlockingKeys(synthetic)) == 0 {
 			continue
 		}
-		add(about(invented, named[r.IntN(len(named))].profile), "", "")
+		add(about(synthetic, named[r.IntN(len(named))].profile), "", "")
 	}
 	b.out.Descriptions = b.out.Descriptions[:min(len(b.out.Descriptions), b.o.Calls)]
 }

@@ -195,7 +195,7 @@ func TestRead_NamesWhatIsWrong(t *testing.T) {
 }
 
 // Of some names one word remains in a combination with another one: identification would refuse it.
-func TestBuild_DescriptionsAreValidQueriesOfAuthorsAndInventedPeople(t *testing.T) {
+func TestBuild_DescriptionsAreValidQueriesOfAuthorsAndSyntheticPeople(t *testing.T) {
 	crowd := historiestest.Crowd(60)
 	for i := range 20 {
 		crowd[i].Name = "Dr " + crowd[i].Name
@@ -204,22 +204,22 @@ func TestBuild_DescriptionsAreValidQueriesOfAuthorsAndInventedPeople(t *testing.
 	o := options()
 	o.Missing = 0.4
 	data := build(t, o, historiestest.Mailmap(crowd), crowd...)
-	given, invented := make(map[string]int), make(map[string]int)
+	given, synthetic := make(map[string]int), make(map[string]int)
 	for _, d := range data.Descriptions {
 		q := d.Query
 		require.True(t, q.IsSelective())
 		require.True(t, q.Email != "" || len(identity.NameBlockingKeys(q.Name)) > 0, q.Name)
 		given[d.Given]++
 		if d.Username == "" {
-			invented[d.Given]++
+			synthetic[d.Given]++
 			require.Empty(t, d.Profile)
 		}
 		require.True(t, d.Score(0.5, d.Username, "another").Right == (d.Username != ""))
 		require.False(t, d.Score(0.5, "", "").Right)
 	}
 	for _, each := range []string{"name", "name, company", "name, location", "name, title", "name, company, location"} {
-		require.NotZero(t, invented[each], each)
-		require.Less(t, invented[each], given[each], each)
+		require.NotZero(t, synthetic[each], each)
+		require.Less(t, synthetic[each], given[each], each)
 	}
 	require.Equal(t, 60, given["e-mail"])
 	require.Equal(t, 60, given["name, e-mail"])
