@@ -32,6 +32,11 @@ func TestEvalDiscovery_ReportsAccuracyWithoutNames(t *testing.T) {
 	value, err := strconv.ParseFloat(precision[1], 64)
 	require.NoError(t, err)
 	require.Greater(t, value, 0.5)
+	for _, given := range []string{"name", "name, company", "name, location", "name, title", "name, e-mail"} {
+		require.Contains(t, report, "| "+given+" | ")
+	}
+	require.Regexp(t, `\| e-mail \| (\d+) \| \d+ \| 1\.000 \[\S+ \S+\] \| 1\.000 `, report,
+		"identification finds the owner of every address")
 	for _, name := range []string{"Karlon", "karlon", "quiet", "badger", "wrong answers", "@"} {
 		require.NotContains(t, report, name, "standard output is no terminal")
 	}

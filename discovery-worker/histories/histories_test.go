@@ -75,13 +75,14 @@ func TestBuild_JoinsAddressesOfAPerson(t *testing.T) {
 func TestRead_UsesTheMailmapOfACheckout(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	repository := filepath.Join(dir, "project", ".git")
-	historiestest.Repository(t, repository, "Karlon Goezbacht <karlon@mail.example> <7+karl@users.noreply.codehost.example>",
-		historiestest.Author{Name: "karl", Addresses: []string{"7+karl@users.noreply.codehost.example"}})
+	historiestest.Repository(t, repository,
+		"Karlon Goezbacht <karlon@mail.example> <7+karl@users.noreply.codehost.example>", historiestest.Author{Name: "karl", Addresses: []string{"7+karl@users.noreply.codehost.example"}})
 	config := filepath.Join(repository, "config")
 	text, err := os.ReadFile(config)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "bare = true")
-	require.NoError(t, os.WriteFile(config, bytes.Replace(text, []byte("bare = true"), []byte("bare = false"), 1), 0o600))
+	text = bytes.Replace(text, []byte("bare = true"), []byte("bare = false"), 1)
+	require.NoError(t, os.WriteFile(config, text, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(other, ".mailmap"),
 		[]byte("Morvin Styk <m@mail.example> <7+karl@users.noreply.codehost.example>"), 0o600))
 	t.Chdir(other)
