@@ -13,6 +13,7 @@ import (
 	"muster/platform/opensearch"
 	queryapi "muster/query-api"
 	"muster/query-api/opensearchtest"
+	"muster/schemas/readmodel"
 	"muster/schemas/searchindex"
 )
 
@@ -84,7 +85,7 @@ func measureOpenSearch(ctx context.Context, b *bench, out io.Writer) (err error)
 // awaitIndex waits until muster has filled its index, merges it, and prints the time and the size.
 func (b *bench) awaitIndex(ctx context.Context, node *opensearchtest.Node, cfg opensearch.Config, out io.Writer) error {
 	began := time.Now()
-	index := searchindex.Names{Prefix: cfg.Prefix}.Alias()
+	index := searchindex.Names{Prefix: cfg.Prefix, Collection: readmodel.PeopleCollection().Name}.Alias()
 	var stats struct {
 		All struct {
 			Primaries struct {
