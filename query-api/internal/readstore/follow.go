@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/resolution"
 )
 
 // maxLeads is the maximum number of targets of discovered links whose own links are read.

@@ -3,8 +3,8 @@ package readstore
 import (
 	"context"
 
-	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
+	"muster/schemas/resolution"
 )
 
 // maxHolders is the maximum number of owners of an email address, per webset, whose links are read.

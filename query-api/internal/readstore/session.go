@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"muster/platform/batchload"
-	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/resolution"
 )
 
 // maxDeclared is the maximum number of declared usernames of one record that are followed.

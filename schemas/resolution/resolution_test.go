@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/internal/resolution"
+	"muster/schemas/resolution"
 )
 
 const (
