@@ -13,6 +13,7 @@ import (
 	"muster/platform/opensearch"
 	"muster/projector/answers"
 	"muster/projector/internal/rejected"
+	"muster/projector/linked"
 	"muster/projector/project"
 	"muster/projector/recount"
 	"muster/projector/searchsink"
@@ -29,6 +30,7 @@ const (
 	SearchGroup       = searchsink.Group
 	AnswersGroup      = answers.Group
 	LargeAnswersGroup = answers.LargeGroup
+	LinkedGroup       = linked.Group
 )
 
 // Topics returns the topics that Group consumes.
@@ -68,6 +70,8 @@ type Projector struct {
 	projections []project.Projection // all consumers
 	answers     answers.Config
 	answersDeps answers.Deps
+	linked      linked.Config
+	linkedDeps  linked.Deps
 	sink        *searchsink.Sink // nil without a search index
 	writer      *bus.Writer
 	restored    atomic.Bool // some accounts had no answers at the start
@@ -91,7 +95,6 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	}
 	cfg.LargeAge = cmp.Or(cfg.LargeAge, defaultLargeAge)
 	cfg.MaxOutsideGroup = cmp.Or(cfg.MaxOutsideGroup, max(minOutsideGroup, 3*cfg.Kafka.Session))
-	cfg.TouchDocuments = cfg.Search != nil
 	p := &Projector{cfg: cfg, deps: deps}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), bus.WithFixedPartition)
 	rejects, err := rejected.NewPublisher(p.writer, deps.Logger, deps.Now, deps.Registerer)
@@ -115,6 +118,23 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	p.answersDeps = answers.Deps{
 		Conn: deps.Conn, Suppressed: deps.Suppressed, Writer: p.writer, Rejected: rejects, Logger: deps.Logger,
 		Tracer: project.Tracer(deps), Now: deps.Now,
+		Built: func(ctx context.Context, accounts []int64) error {
+			return linked.TouchPeople(ctx, deps.Conn, p.writer, accounts)
+		},
+	}
+	p.linked = linked.Config{
+		Consumer: p.answers.Consumer, Group: linked.Group, TouchDocuments: cfg.Search != nil,
+	}
+	if cfg.Group != Group {
+		p.linked.Group = cfg.Group + ".linked-accounts"
+	}
+	p.linkedDeps = linked.Deps{
+		Refresher: linked.Refresher{Conn: deps.Conn, Suppressed: deps.Suppressed, Now: deps.Now},
+		Writer:    p.writer, Logger: deps.Logger, Tracer: project.Tracer(deps),
+	}
+	refreshed, err := linked.NewConsumer(p.linked, p.linkedDeps)
+	if err != nil {
+		return nil, fmt.Errorf("linked accounts: %w", err)
 	}
 	built, err := answers.NewConsumer(p.answers, p.answersDeps)
 	if err != nil {
@@ -126,7 +146,8 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	}
 	p.projections = append([]project.Projection{{Name: "records", BatchConsumer: p.records.BatchConsumer}}, events...)
 	p.projections = append(p.projections, project.Projection{Name: "answers", BatchConsumer: built},
-		project.Projection{Name: "large answers", BatchConsumer: large})
+		project.Projection{Name: "large answers", BatchConsumer: large},
+		project.Projection{Name: "linked accounts", BatchConsumer: refreshed})
 	if cfg.Search != nil {
 		if err := p.addSink(rejects); err != nil {
 			return nil, fmt.Errorf("search: %w", err)
@@ -179,6 +200,7 @@ func (p *Projector) runAll(ctx context.Context) error {
 	var sinkEnded error
 	var running sync.WaitGroup
 	running.Go(func() { answers.Watch(ctx, p.answers, p.answersDeps) })
+	running.Go(func() { linked.Watch(ctx, p.linked, p.linkedDeps) })
 	if p.cfg.Group == Group { // Others write to their own database.
 		running.Go(func() { recount.Watch(ctx, p.deps.Conn, p.deps.Logger) })
 	}

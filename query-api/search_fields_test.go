@@ -1,11 +1,13 @@
 package queryapi_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 
@@ -73,4 +75,115 @@ func TestSearch_FieldsBeyondTheContract(t *testing.T) {
 	require.NotContains(t, result, "current_position", "searchable only")
 	require.NotContains(t, result, "years_of_experience", "searchable only")
 	require.Contains(t, result, "skills")
+}
+
+// link links network people with accounts of the code host, as the projector does.
+func (f *fixture) link(ver uint64, accounts map[string]readmodel.LinkedAccount) {
+	f.t.Helper()
+	var rows []readmodel.LinkedRow
+	for id, a := range accounts {
+		rows = append(rows, readmodel.LinkedRow{ProfileID: id, Ver: ver, Account: a})
+	}
+	require.NoError(f.t, readmodel.InsertLinked(f.t.Context(), f.conn, rows))
+	f.syncSearch(record.KindNetworkPerson)
+}
+
+func TestSearch_FieldsOfLinkedAccountsFollowTheAccount(t *testing.T) {
+	f := start(t, nil)
+	for _, id := range []string{"a", "b", "c", "d"} { // in parts of their own
+		f.insert(record.KindNetworkPerson, `{"profile_id":"`+id+`","last_updated":"2024-06-01","username":"x`+id+`"}`)
+	}
+	account := func(id int64, username string, repos, followers int64, languages ...string) readmodel.LinkedAccount {
+		return readmodel.LinkedAccount{UserID: id, Username: username, Languages: languages, PublicRepos: repos,
+			Followers: followers}
+	}
+	const missing = readmodel.SearchMissing
+	require.Empty(t, ids(f.search(`{"query":{"exists":{"field":"codehost.username"}}}`)), "before there are any")
+	long := strings.Repeat("long ", 60)
+	f.link(1, map[string]readmodel.LinkedAccount{
+		"a": account(1, "Ada-Lin", 3, 70, "Go", "C++", "Jupyter Notebook"),
+		"b": account(2, "bob", 0, missing, "Go", long),
+		"c": account(3, "!!", missing, 5),
+	})
+	requireHits := func(want map[string][]string) {
+		t.Helper()
+		for query, people := range want {
+			got := f.search(`{"query":` + query + `,"sort":["profile_id.keyword"]}`)
+			require.Equal(t, people, ids(got), query)
+			require.ElementsMatch(t, people, ids(f.search(`{"query":`+query+`}`)), query)
+		}
+	}
+	requireHits(map[string][]string{
+		`{"term":{"codehost.username.keyword":"Ada-Lin"}}`:                          {"a"},
+		`{"match":{"codehost.username":"LIN"}}`:                                     {"a"},
+		`{"match_phrase":{"codehost.username":"ada lin"}}`:                          {"a"},
+		`{"prefix":{"codehost.username":"bo"}}`:                                     {"b"},
+		`{"fuzzy":{"codehost.username":"bab"}}`:                                     {"b"},
+		`{"wildcard":{"codehost.username.keyword":"*-L*"}}`:                         {"a"},
+		`{"exists":{"field":"codehost.username"}}`:                                  {"a", "b", "c"},
+		`{"terms":{"codehost.languages.keyword":["C++","Rust"]}}`:                   {"a"},
+		`{"match":{"codehost.languages":{"query":"go notebook","operator":"and"}}}`: {"a"},
+		`{"match_phrase":{"codehost.languages":"go c"}}`:                            nil,
+		`{"match":{"codehost.languages":"long"}}`:                                   {"b"},
+		`{"prefix":{"codehost.languages.keyword":"long"}}`:                          nil,
+		`{"exists":{"field":"codehost.languages"}}`:                                 {"a", "b"},
+		`{"range":{"codehost.public_repos":{"gte":0}}}`:                             {"a", "b"},
+		`{"range":{"codehost.followers":{"lt":70}}}`:                                {"c"},
+		`{"bool":{"must_not":{"exists":{"field":"codehost.followers"}}}}`:           {"b", "d"},
+		`{"query_string":{"query":"codehost.\\*:jupyter"}}`:                         {"a"},
+		`{"multi_match":{"query":"bob xd"}}`:                                        {"b", "d"},
+		`{"function_score":{"query":{"exists":{"field":"codehost.followers"}},` +
+			`"field_value_factor":{"field":"codehost.followers"}}}`: {"a", "c"},
+	})
+	require.Equal(t, []string{"a", "c", "b", "d"}, ids(f.search(`{"query":{"match_all":{}},"sort":[`+
+		`{"codehost.followers":"desc"},"profile_id.keyword"]}`)))
+	require.Equal(t, []string{"a", "b", "c", "d"}, ids(f.search(`{"query":{"match_all":{}},"sort":[`+
+		`"codehost.languages.keyword","profile_id.keyword"]}`)))
+	aggregations := func() any {
+		return f.search(`{"query":{"match_all":{}},"size":0,"aggs":{"languages":{"terms":{"field":` +
+			`"codehost.languages.keyword"}},"followers":{"sum":{"field":"codehost.followers"}}}}`)["aggregations"]
+	}
+	requireAggregations := func(followers float64, languages ...any) {
+		t.Helper()
+		var buckets []any
+		for i := 0; i < len(languages); i += 2 {
+			buckets = append(buckets, map[string]any{"key": languages[i], "doc_count": languages[i+1]})
+		}
+		got, ok := aggregations().(map[string]any)
+		require.True(t, ok)
+		require.Equal(t, buckets, got["languages"].(map[string]any)["buckets"])
+		require.Equal(t, followers, got["followers"].(map[string]any)["value"])
+	}
+	requireAggregations(75, "Go", 2.0, "C++", 1.0, "Jupyter Notebook", 1.0)
+	for path, body := range map[string]string{
+		"codehost.username.keyword": `{"query":{"match_all":{}},"size":0,"aggs":{"x":{"terms":{"field":` +
+			`"codehost.username.keyword"}}}}`,
+	} {
+		response := f.post("/v1/person/search", body)
+		require.Equal(t, http.StatusBadRequest, response.status)
+		require.Contains(t, response.detail(), path)
+	}
+
+	f.link(2, map[string]readmodel.LinkedAccount{
+		"a": account(1, "ada", 4, 1, "Go"), "b": readmodel.Unlinked(), "d": account(2, "bob", 0, 9, "C++", "Rust"),
+	})
+	requireHits(map[string][]string{
+		`{"match":{"codehost.username":"lin"}}`:           nil,
+		`{"match":{"codehost.username":"ada bob"}}`:       {"a", "d"},
+		`{"exists":{"field":"codehost.username"}}`:        {"a", "c", "d"},
+		`{"match":{"codehost.languages":"long jupyter"}}`: nil,
+		`{"fuzzy":{"codehost.languages":"rast"}}`:         {"d"},
+		`{"range":{"codehost.followers":{"lt":70}}}`:      {"a", "c", "d"},
+	})
+	requireAggregations(15, "C++", 1.0, "Go", 1.0, "Rust", 1.0)
+
+	f.insert(record.KindNetworkPerson, `{"profile_id":"a","last_updated":"2025-06-01","username":"xa","headline":"new"}`,
+		`{"profile_id":"d","last_updated":"2025-06-01","deleted":true}`)
+	requireHits(map[string][]string{
+		`{"match":{"codehost.username":"ada bob"}}`:                                                     {"a"},
+		`{"bool":{"must":[{"match":{"profile.headline":"new"}},{"term":{"codehost.public_repos":4}}]}}`: {"a"},
+	})
+	requireAggregations(6, "Go", 1.0)
+	result := f.search(`{"query":{"ids":{"values":["a"]}}}`)["results"].([]any)[0]
+	require.NotContains(t, result, "codehost", "searchable only")
 }

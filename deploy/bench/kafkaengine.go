@@ -191,6 +191,9 @@ func searchColumns() []string {
 	}
 	var columns []string
 	for _, f := range readmodel.SearchFields() {
+		if f.Linked { // not in the table
+			continue
+		}
 		value := from[f.Path]
 		tokens := "splitByNonAlpha(lowerUTF8(" + value + "))"
 		if f.Nested != "" {

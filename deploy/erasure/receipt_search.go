@@ -151,6 +151,12 @@ func tableQueries(set *suppress.Set) []tableQuery {
 	}
 	out := []tableQuery{
 		{"search_people", "profile_id, '', ''" + none, subject(identity.Network)},
+		{readmodel.LinkedTable, "profile_id, toString(user_id), ''" + none,
+			func(profile, account, _ string, _ []string) bool {
+				_, person := set.ID(identity.Network, profile)
+				_, linked := set.ID(identity.Codehost, account)
+				return person || linked
+			}},
 		{"seen_versions", "toString(kind), key, ''" + none, byID},
 		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none,
 			func(a, b, _ string, _ []string) bool { return linked(a) || linked(b) }},
@@ -251,6 +257,7 @@ func countFiles(ctx context.Context, conn driver.Conn, layout readmodel.Layout) 
 		readmodel.ContextTable: true, readmodel.BulkTable: true, readmodel.WebhookAttemptsTable: true,
 		readmodel.DisclosuresTable: true,
 		readmodel.FeedbackTable:    true,
+		readmodel.LinkedTable:      true,
 	}
 	for _, t := range readmodel.Tables() {
 		wanted[t] = true

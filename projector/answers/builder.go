@@ -42,7 +42,7 @@ type Config struct {
 	LargeAge time.Duration
 }
 
-// Deps are the dependencies of the builders. All fields but Suppressed are required.
+// Deps are the dependencies of the builders. All fields but Suppressed and Built are required.
 type Deps struct {
 	Conn       driver.Conn
 	Suppressed *suppress.Set // people without answers; nil: none
@@ -51,6 +51,9 @@ type Deps struct {
 	Logger     *slog.Logger
 	Tracer     trace.Tracer
 	Now        func() time.Time
+	// Built is called with touched accounts after their answers were built, and before their touches are committed; nil:
+	// never.
+	Built func(ctx context.Context, accounts []int64) error
 }
 
 // answerBuilder builds rows of answers from touches. It handles one batch at a time.
@@ -131,7 +134,7 @@ func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTa
 			continue
 		}
 		if t.Kind != record.KindCodehostPerson {
-			continue // The main row of a network person is its answer.
+			continue // Others have no answer but their main row.
 		}
 		id, _ := t.Account() // validated
 		target := &buildTarget{
@@ -153,6 +156,7 @@ func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTa
 
 // build builds the answers of accounts whose touch is newer than their row.
 func (a *answerBuilder) build(ctx context.Context, accounts map[int64]*buildTarget) error {
+	touched := slices.Sorted(maps.Keys(accounts))
 	for id := range accounts {
 		if _, erased := a.deps.Suppressed.ID(identity.Codehost, formatID(id)); erased {
 			delete(accounts, id)
@@ -163,7 +167,10 @@ func (a *answerBuilder) build(ctx context.Context, accounts map[int64]*buildTarg
 			return err
 		}
 	}
-	return nil
+	if a.deps.Built == nil || len(touched) == 0 {
+		return nil
+	}
+	return a.deps.Built(ctx, touched)
 }
 
 func (a *answerBuilder) buildPart(ctx context.Context, part []int64, accounts map[int64]*buildTarget) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
@@ -34,7 +35,10 @@ func identifiedTables() []identifiedTable {
 		{identity.Codehost, "codehost_commits", "DISTINCT toString(user_id)", ""},
 		{identity.Codehost, "codehost_lists", "DISTINCT toString(user_id)", ""},
 		{identity.Codehost, readmodel.AnswersTable, "DISTINCT toString(user_id)", ""},
+		{identity.Codehost, readmodel.LinkedTable, "DISTINCT toString(user_id)", " WHERE user_id != " +
+			strconv.Itoa(readmodel.NoAccount)},
 		{identity.Network, "search_people", "profile_id", ""},
+		{identity.Network, readmodel.LinkedTable, "profile_id", ""},
 		lookups(identity.Network, readmodel.TargetNetworkPerson),
 		lookups(identity.Codehost, readmodel.TargetCodehostPerson),
 		lookups(identity.Microblog, readmodel.TargetMicroblogPerson),

@@ -24,21 +24,41 @@ func (e *Eraser) scheduleRebuild(f *matches) {
 	}
 }
 
-// touchPeople publishes touches of the matched network people, whose documents in the search index are then deleted.
-func (e *Eraser) touchPeople(ctx context.Context, f *matches) error {
-	if e.deps.Search == nil {
-		return nil
+// touchPeople publishes touches of the matched network people, whose documents in the search index are then deleted, and
+// of others, whose linked accounts are then read again.
+func (e *Eraser) touchPeople(ctx context.Context, f *matches, others []string) error {
+	people := others
+	if e.deps.Search != nil {
+		people = append(f.ids(identity.Network), others...)
 	}
-	for part := range slices.Chunk(f.ids(identity.Network), idsPerStatement) {
-		people := make(map[string]int64, len(part))
+	for part := range slices.Chunk(people, idsPerStatement) {
+		touched := make(map[string]int64, len(part))
 		for _, id := range part {
-			people[id] = 0
+			touched[id] = 0
 		}
-		if err := answers.TouchDocuments(ctx, e.writer, record.KindNetworkPerson, people); err != nil {
+		if err := answers.TouchDocuments(ctx, e.writer, record.KindNetworkPerson, touched); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// linkedPeople returns the people who are linked with matched accounts.
+func (e *Eraser) linkedPeople(ctx context.Context, f *matches) (people []string, err error) {
+	var accounts []int64
+	for _, id := range f.ids(identity.Codehost) {
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+			accounts = append(accounts, n)
+		}
+	}
+	for part := range slices.Chunk(accounts, idsPerStatement) {
+		some, err := readmodel.LinkedWith(ctx, e.deps.Conn, part)
+		if err != nil {
+			return nil, answers.RedactError(err)
+		}
+		people = append(people, some...)
+	}
+	return people, nil
 }
 
 // scheduleDiffering records the accounts whose answers differ from their rows: an eraser that was killed may

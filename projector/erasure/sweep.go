@@ -153,11 +153,14 @@ func deletionTargets(platform string) []deletionTarget {
 		return []deletionTarget{
 			lookups(readmodel.TargetNetworkPerson), {"network_people", "profile_hash",
 				"profile_id IN {ids:Array(String)}"},
-			{"search_people", "profile_hash", "profile_id IN {ids:Array(String)}"}, seen(record.KindNetworkPerson),
+			{"search_people", "profile_hash", "profile_id IN {ids:Array(String)}"},
+			{readmodel.LinkedTable, "profile_hash", "profile_id IN {ids:Array(String)}"}, seen(record.KindNetworkPerson),
 		}
 	case identity.Codehost:
 		out := []deletionTarget{lookups(readmodel.TargetCodehostPerson), seen(record.KindCodehostPerson)}
-		for _, t := range []string{"codehost_people", "codehost_repos", "codehost_commits", "codehost_lists"} {
+		for _, t := range []string{
+			"codehost_people", "codehost_repos", "codehost_commits", "codehost_lists", readmodel.LinkedTable,
+		} {
 			out = append(out, deletionTarget{t, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
 		}
 		// Last: if the others are deleted first, an interrupted erasure still finds it.
@@ -176,7 +179,11 @@ func deletionTargets(platform string) []deletionTarget {
 func (e *Eraser) remove(ctx context.Context, f *matches) error {
 	// Before their rows are deleted: if this is interrupted, the touches are still there. And after it, since the search
 	// sink may have read the rows, but not the suppression set, before.
-	if err := e.touchPeople(ctx, f); err != nil {
+	linked, err := e.linkedPeople(ctx, f)
+	if err != nil {
+		return err
+	}
+	if err := e.touchPeople(ctx, f, linked); err != nil {
 		return err
 	}
 	replayed, err := e.replayTables(ctx)
@@ -202,7 +209,7 @@ func (e *Eraser) remove(ctx context.Context, f *matches) error {
 			return err
 		}
 	}
-	if err := e.touchPeople(ctx, f); err != nil {
+	if err := e.touchPeople(ctx, f, linked); err != nil {
 		return err
 	}
 	e.scheduleRebuild(f)

@@ -89,7 +89,7 @@ func (e *Eraser) tables(ctx context.Context) ([]string, error) {
 	var out []string
 	for _, table := range append(readmodel.Tables(), readmodel.AnswersTable, readmodel.DiscoveryTable,
 		readmodel.DiscoveredTable, readmodel.ContextTable, readmodel.BulkTable, readmodel.WebhookAttemptsTable,
-		readmodel.DisclosuresTable, readmodel.FeedbackTable) {
+		readmodel.DisclosuresTable, readmodel.FeedbackTable, readmodel.LinkedTable) {
 		out = append(append(out, table), replayed[table]...)
 	}
 	return out, nil

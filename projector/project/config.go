@@ -55,8 +55,6 @@ type Config struct {
 	BreakAfter uint32
 	// RetryMin and RetryMax bound the backoff between attempts of a batch; defaults 100 ms and 10 s.
 	RetryMin, RetryMax time.Duration
-	// TouchDocuments publishes a touch of each network person and company whose row changed, for the search index.
-	TouchDocuments bool
 	// Timing of the consumer groups; zero fields take the bus's defaults.
 	Timing bus.GroupTiming
 }

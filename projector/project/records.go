@@ -37,16 +37,15 @@ const breakerKey = "clickhouse"
 type Records struct {
 	*bus.BatchConsumer
 
-	deps      Deps
-	tracer    trace.Tracer
-	metrics   *metrics
-	breaker   *breaker.Set
-	tables    readmodel.Names        // zero: the live tables
-	documents bool                   // network people and companies are touched
-	writer    *bus.Writer            // nil in a replay, which publishes nothing
-	rejects   *rejected.Publisher    // nil in a replay
-	kinds     map[string]record.Kind // by topic
-	workers   []*worker
+	deps    Deps
+	tracer  trace.Tracer
+	metrics *metrics
+	breaker *breaker.Set
+	tables  readmodel.Names        // zero: the live tables
+	writer  *bus.Writer            // nil in a replay, which publishes nothing
+	rejects *rejected.Publisher    // nil in a replay
+	kinds   map[string]record.Kind // by topic
+	workers []*worker
 }
 
 // NewRecords returns the projection of all topics into the live tables. It writes tombstones and touches to w, which
@@ -75,9 +74,7 @@ func newRecords(
 	if err != nil {
 		return nil, err
 	}
-	r := &Records{
-		deps: deps, tracer: Tracer(deps), tables: tables, kinds: make(map[string]record.Kind), documents: cfg.TouchDocuments,
-	}
+	r := &Records{deps: deps, tracer: Tracer(deps), tables: tables, kinds: make(map[string]record.Kind)}
 	if r.metrics, err = newMetrics(deps.Registerer); err != nil {
 		return nil, err
 	}
@@ -108,8 +105,8 @@ func newRecords(
 // IsPaused reports whether inserts are paused because ClickHouse has failed repeatedly.
 func (r *Records) IsPaused() bool { return r.breaker.State(breakerKey) == "open" }
 
-// handle makes one batch durable: it inserts rows, writes tombstones, publishes the accounts whose answers
-// must be rebuilt, and publishes rejections. Calls must not overlap.
+// handle makes one batch durable: it inserts rows, writes tombstones, publishes touches, and publishes
+// rejections. Calls must not overlap.
 func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 	ctx, span := r.tracer.Start(ctx, "project batch", trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(b.Messages))))
@@ -142,7 +139,7 @@ type outcome struct {
 	rejected []rejected.Message
 	dropped  []erasure.Dropped
 	touched  map[int64]int64 // accounts whose rows changed, with the newest version of these rows
-	// documents are network people and companies whose rows changed, likewise, if they are touched.
+	// documents are network people and companies whose rows changed, likewise, and network usernames of account-links.
 	documents map[record.Kind]map[string]int64
 }
 
@@ -280,9 +277,8 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 	}
 	for _, w := range r.workers {
 		w.batch.TouchedAccounts(done.touched)
-		if r.documents {
-			w.batch.TouchedDocuments(done.documents)
-		}
+		w.batch.TouchedDocuments(done.documents)
+		w.batch.TouchedLinks(done.documents)
 		done.dropped = append(done.dropped, w.erased.Dropped...)
 		for kind, c := range w.counts {
 			r.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/projector/answers"
+	"muster/projector/linked"
 	"muster/projector/migrations"
 	"muster/schemas/readmodel"
 )
@@ -17,11 +18,13 @@ import (
 type AnswersReport struct {
 	Accounts uint64 `json:"accounts"` // accounts with answers, including deleted ones
 	Built    uint64 `json:"built"`    // builds, including repeated ones
+	Linked   uint64 `json:"linked"`   // people whose linked account changed
 }
 
 // Answers rebuilds the answers of all accounts from the base tables, in a table next to the live one,
 // and then exchanges the two. Builders write to both in the meantime. The exchange happens once each account
-// has an answer that was built from its newest rows. An interrupted run starts over.
+// has an answer that was built from its newest rows. Then it refreshes the linked accounts of people. An interrupted run
+// starts over.
 func Answers(ctx context.Context, deps Deps) (report AnswersReport, err error) {
 	if deps.Conn == nil || deps.Logger == nil {
 		return report, errors.New("replay answers: no connection to ClickHouse, or no logger")
@@ -85,7 +88,13 @@ func (r *answersReplay) run(ctx context.Context) error {
 	}
 	// The shadow table's name then refers to the previous live table.
 	statements = append([]string{r.table.Exchange()}, r.table.Drop(r.table.ShadowTable())...)
-	return execAll(ctx, r.deps.Conn, statements...)
+	if err := execAll(ctx, r.deps.Conn, statements...); err != nil {
+		return err
+	}
+	return refreshLinked(ctx, r.deps, func(people []string) error {
+		r.report.Linked += uint64(len(people))
+		return nil
+	})
 }
 
 // build builds the answers of all accounts, in the order of their ids.
@@ -107,6 +116,12 @@ func (r *answersReplay) build(ctx context.Context) error {
 		after = ids[len(ids)-1]
 		r.deps.Progress.Set(int64(r.report.Built)) //nolint:gosec // as above
 	}
+}
+
+// refreshLinked refreshes the linked accounts of all people.
+func refreshLinked(ctx context.Context, deps Deps, changed func([]string) error) error {
+	r := linked.Refresher{Conn: deps.Conn, Suppressed: deps.Suppressed, Now: deps.Now}
+	return r.RefreshAll(ctx, changed)
 }
 
 // buildSome builds answers in the shadow table.

@@ -16,6 +16,7 @@ import (
 
 	"muster/platform/bus"
 	"muster/projector/answers"
+	"muster/projector/linked"
 	"muster/projector/migrations"
 	"muster/projector/project"
 	"muster/schemas/readmodel"
@@ -112,7 +113,8 @@ type Report struct {
 //  4. It pauses inserts into the live tables (projectors wait as in an overload; reads continue), replays
 //     the records published until then, and exchanges the tables. The batches that projectors held back go to
 //     the new tables.
-//  5. It requests builds of the answers that differ (Answers rebuilds all of them).
+//  5. It requests builds of the answers that differ (Answers rebuilds all of them), and refreshes the linked accounts
+//     of people.
 //  6. The retired tables keep their rows under another name until DropRetired.
 //
 // No answer goes back to an older version and none is missing in the meantime. Calling it again resumes a
@@ -217,13 +219,18 @@ func (r *replay) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// touch requests builds of the answers that differ from the rows that are live now.
+// touch requests builds of the answers that differ from the rows that are live now, and refreshes linked accounts.
 func (r *replay) touch(ctx context.Context) (err error) {
 	w := bus.NewWriter(r.cfg.Projector.Kafka, bus.WithWriterLogger(r.deps.Logger))
 	defer func() { err = errors.Join(err, w.Close()) }()
 	if _, err := answers.TouchDiffering(ctx, r.deps.Conn, w); err != nil {
 		return fmt.Errorf("tables were exchanged, but requesting builds of differing answers failed; they are built "+
 			"within an hour: %w", err)
+	}
+	err = refreshLinked(ctx, r.deps, func(people []string) error { return linked.Touch(ctx, w, people) })
+	if err != nil {
+		return fmt.Errorf("tables were exchanged, but refreshing linked accounts failed; run muster replay answers: %w",
+			err)
 	}
 	return nil
 }

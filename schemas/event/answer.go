@@ -13,10 +13,13 @@ const TypeAnswerTask = "io.muster.answer.v1.task"
 
 // AnswerTask is a touch: rows of an identity have changed. It is published to TopicAnswerTask with the key
 // [AnswerTask.MessageKey]. Accounts of code hosts are touched when source rows of their answers change, and also on
-// TopicLargeAnswerTask if they are large; network people and companies are touched for the search index.
+// TopicLargeAnswerTask if they are large; network people and companies are touched for the search index, network people
+// and account-links for the linked accounts of people.
 type AnswerTask struct {
-	Kind record.Kind `json:"kind"` // codehost-person, network-person or network-company
-	ID   string      `json:"id"`   // user_id in decimal, profile_id or company_id
+	Kind record.Kind `json:"kind"` // codehost-person, network-person, network-company or account-link
+	// ID is the user_id in decimal, the profile_id, the company_id, or the network username that the link names, in its
+	// comparison form.
+	ID string `json:"id"`
 	// Version is the newest version of the changed rows. A build that read older rows only has used a replica
 	// that lags behind.
 	Version int64 `json:"version"`
@@ -40,15 +43,15 @@ func (t AnswerTask) Account() (int64, error) {
 
 // Validate returns an error if the touch is invalid.
 func (t AnswerTask) Validate() error {
-	if t.Kind == record.KindNetworkPerson || t.Kind == record.KindNetworkCompany {
+	switch t.Kind {
+	case record.KindNetworkPerson, record.KindNetworkCompany, record.KindAccountLink:
 		if t.ID == "" {
 			return errors.New("id: is empty")
 		}
 		return nil
+	case record.KindCodehostPerson:
+		_, err := t.Account()
+		return err
 	}
-	if t.Kind != record.KindCodehostPerson {
-		return fmt.Errorf("kind: %q has no answers", t.Kind)
-	}
-	_, err := t.Account()
-	return err
+	return fmt.Errorf("kind: %q has no answers", t.Kind)
 }

@@ -8,9 +8,10 @@ import (
 // Consumer groups of the projector. Everything before their committed offsets is in the read models, unless it was
 // lost.
 const (
-	RecordsGroup = "muster.projector.records" // RecordTopics
-	AnswersGroup = "muster.projector.answers" // event.TopicAnswerTask, which the former group publishes
-	UsageGroup   = "muster.projector.usage"   // event.TopicUsage, the ledger
+	RecordsGroup = "muster.projector.records"         // RecordTopics
+	AnswersGroup = "muster.projector.answers"         // event.TopicAnswerTask, which the former group publishes
+	LinkedGroup  = "muster.projector.linked-accounts" // event.TopicAnswerTask
+	UsageGroup   = "muster.projector.usage"           // event.TopicUsage, the ledger
 )
 
 // RecordTopics returns the topics of records and version bumps.

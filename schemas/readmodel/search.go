@@ -73,6 +73,9 @@ func (t *searchTable) prepare(of func() SearchCollection) {
 	}
 	t.collection = of()
 	for _, f := range t.collection.Fields {
+		if f.Linked {
+			continue
+		}
 		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted},
 			hasColumn: f.Column != t.collection.ID})
 	}

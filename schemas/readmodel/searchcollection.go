@@ -15,7 +15,9 @@ type SearchCollection struct {
 	// of an ID in Namespace, and ID, which is also the path of the ID in documents. Documents is the table that
 	// documents are returned from.
 	Table, Hash, ID, Documents string
-	Namespace                  LookupType
+	// LinkedTable has the columns of Linked fields, a row by Hash and ID; empty if there are no such fields.
+	LinkedTable string
+	Namespace   LookupType
 	// Kind is the kind of records.
 	Kind   record.Kind
 	Fields []SearchField
@@ -34,7 +36,7 @@ func SearchCollections() []SearchCollection {
 func PeopleCollection() SearchCollection {
 	return SearchCollection{
 		Name: "people", Table: "search_people", Hash: "profile_hash", ID: "profile_id", Documents: "network_people",
-		Namespace: namespaceProfile, Kind: record.KindNetworkPerson,
+		LinkedTable: LinkedTable, Namespace: namespaceProfile, Kind: record.KindNetworkPerson,
 		Fields: SearchFields(), Nested: SearchNested(), Unsearchable: UnsearchableFields(),
 	}
 }

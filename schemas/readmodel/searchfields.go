@@ -54,6 +54,9 @@ type SearchField struct {
 	Counted bool
 	// Subfields reports whether the text has the subfields .folded and .code.
 	Subfields bool
+	// Linked reports whether it is a field of the person's linked account, whose columns are in
+	// SearchCollection.LinkedTable. Its texts have no index, and whole values of any length.
+	Linked bool
 }
 
 // SearchNested returns the paths of nested objects, in the order of the document.
@@ -82,6 +85,13 @@ func SearchFields() []SearchField {
 		}
 		return f
 	}
+	linked := func(path string, t SearchType) SearchField {
+		f := field(path, t, 0)
+		f.Linked = true
+		return f
+	}
+	languages := linked("codehost.languages", SearchText)
+	languages.Nested, languages.Flat = languages.Path, true
 	return []SearchField{
 		field("network_url", SearchText, 0),
 		field("network_username", SearchText, tokens),
@@ -131,6 +141,10 @@ func SearchFields() []SearchField {
 		field("languages.language", SearchText, 0),
 		field("languages.proficiency", SearchText, 0),
 		field("skills.skill", SearchText, tokens|whole|subfields),
+		linked("codehost.username", SearchText),
+		languages,
+		linked("codehost.public_repos", SearchLong),
+		linked("codehost.followers", SearchLong),
 	}
 }
 

@@ -92,9 +92,10 @@ func NewestSuggestions(ctx context.Context, conn driver.Conn) (newest Suggestion
 // SuggestionSource returns a checksum of the people whose values are suggested. It changes with each inserted or
 // deleted row.
 func SuggestionSource(ctx context.Context, conn driver.Conn) (sum uint64, err error) {
-	row := conn.QueryRow(ctx, "SELECT groupBitXor(cityHash64(profile_hash, ver)) FROM search_people")
+	row := conn.QueryRow(ctx, "SELECT bitXor((SELECT groupBitXor(cityHash64(profile_hash, ver)) FROM search_people), "+
+		"(SELECT groupBitXor(cityHash64(profile_id, ver)) FROM "+LinkedTable+"))")
 	if err := row.Scan(&sum); err != nil {
-		return 0, fmt.Errorf("read the state of search_people: %w", err)
+		return 0, fmt.Errorf("read the state of people: %w", err)
 	}
 	return sum, nil
 }
@@ -151,7 +152,12 @@ func suggestionCounts(f SearchField) string {
 	if f.Nested != "" {
 		value = "arrayJoin(arrayDistinct(" + value + "))"
 	}
-	return "SELECT v, count() AS people FROM (SELECT " + value + " AS v FROM search_people FINAL WHERE NOT deleted) " +
+	from := "search_people FINAL WHERE NOT deleted"
+	if f.Linked {
+		from = LinkedTable + " FINAL WHERE (profile_hash, profile_id) GLOBAL IN " +
+			"(SELECT profile_hash, profile_id FROM search_people FINAL WHERE NOT deleted)"
+	}
+	return "SELECT v, count() AS people FROM (SELECT " + value + " AS v FROM " + from + ") " +
 		"WHERE v != '' GROUP BY v HAVING people >= " + strconv.Itoa(minSuggested)
 }
 

@@ -27,7 +27,7 @@ type Row struct {
 	ID   string
 	// Deleted is set if the record was withdrawn; the document is then empty.
 	Deleted bool
-	// Content identifies version and content of the row.
+	// Content identifies version and content of the row, and of that of the linked account.
 	Content int64
 	// Version is the version of the record.
 	Version int64
@@ -140,6 +140,7 @@ type reader struct {
 	deleted           bool
 	version           int64
 	revision          uint32
+	linked            uint64 // version of the linked account's row; 0: there is none
 	fields            []fieldValue
 }
 
@@ -169,12 +170,28 @@ func newReader(c *readmodel.SearchCollection) *reader {
 	return r
 }
 
-func (r *reader) columns() []string {
-	out := []string{r.collection.Hash, r.collection.ID, "deleted", "version", "revision", "content_hash"}
+// query returns the query for the rows that meet a condition on Hash.
+func (r *reader) query(condition string) string {
+	c := r.collection
+	own := []string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}
+	var all, linked []string
 	for _, f := range r.fields {
-		out = append(out, f.columnNames...)
+		all = append(all, f.columnNames...)
+		if f.Linked {
+			linked = append(linked, f.columnNames...)
+		} else {
+			own = append(own, f.columnNames...)
+		}
 	}
-	return out
+	rows := " FROM " + c.Table + " FINAL WHERE " + condition
+	columns := strings.Join(append([]string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}, all...), ", ")
+	if c.LinkedTable == "" {
+		return "SELECT " + columns + ", toUInt64(0)" + rows
+	}
+	accounts := strings.Join(append([]string{c.Hash, c.ID, "ver"}, linked...), ", ")
+	return "SELECT " + columns + ", ver FROM (SELECT " + strings.Join(own, ", ") + rows + ") AS documents " +
+		"LEFT JOIN (SELECT " + accounts + " FROM " + c.LinkedTable + " FINAL WHERE " + condition + ") AS accounts " +
+		"USING (" + c.Hash + ", " + c.ID + ") SETTINGS join_use_nulls = 0"
 }
 
 func (r *reader) destinations() []any {
@@ -194,15 +211,14 @@ func (r *reader) destinations() []any {
 			out = append(out, &f.number)
 		}
 	}
-	return out
+	return append(out, &r.linked)
 }
 
 func readRows(
 	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, condition string, add func(*Row),
 ) (err error) {
 	r := newReader(c)
-	rows, err := conn.Query(ctx, "SELECT "+strings.Join(r.columns(), ", ")+" FROM "+c.Table+
-		" FINAL WHERE "+condition)
+	rows, err := conn.Query(ctx, r.query(condition))
 	if err != nil {
 		return storeError(err)
 	}
@@ -235,10 +251,11 @@ func storeError(err error) error {
 
 func (r *reader) row() (*Row, error) {
 	content := fnv.New64a()
-	var b [20]byte
+	var b [28]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(r.version)) //nolint:gosec // the bits
 	binary.LittleEndian.PutUint32(b[8:], r.revision)
 	binary.LittleEndian.PutUint64(b[12:], r.contentHash)
+	binary.LittleEndian.PutUint64(b[20:], r.linked)
 	_, _ = content.Write(b[:]) // never fails
 	row := &Row{
 		Hash: r.hash, ID: r.id, Deleted: r.deleted, Version: r.version,
@@ -250,8 +267,11 @@ func (r *reader) row() (*Row, error) {
 	if r.deleted {
 		return row, nil
 	}
-	for _, f := range r.fields {
+	for i := range r.fields {
+		f := &r.fields[i]
 		switch {
+		case f.Linked && r.linked == 0:
+			f.number = readmodel.SearchMissing // The join has 0.
 		case f.Path == "network_username" && f.whole != "":
 			row.subject.Username = identity.NormalizeUsername(f.whole)
 		case f.Path == "profile.personal_email" && f.whole != "":

@@ -60,11 +60,12 @@ func EventConsumers() []Consumer {
 	}, AnswersConsumers()...)
 }
 
-// AnswersConsumers returns the groups that build answers, in processing order.
+// AnswersConsumers returns the groups that build answers and linked accounts, in processing order.
 func AnswersConsumers() []Consumer {
 	return []Consumer{
 		{Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
 		{Group: projector.LargeAnswersGroup, Topics: []string{event.TopicLargeAnswerTask}},
+		{Group: projector.LinkedGroup, Topics: []string{event.TopicAnswerTask}},
 	}
 }
 

@@ -131,8 +131,9 @@ func (h *Harness) CaughtUp() {
 	Eventually(h.T, func(ctx context.Context) bool {
 		// In this order: projections publish touches.
 		for _, c := range []bus.GroupTopics{
-			{Group: projector.Group, Topics: projector.Topics()}, {Group: projector.AnswersGroup,
-				Topics: []string{event.TopicAnswerTask}},
+			{Group: projector.Group, Topics: projector.Topics()},
+			{Group: projector.AnswersGroup, Topics: []string{event.TopicAnswerTask}},
+			{Group: projector.LinkedGroup, Topics: []string{event.TopicAnswerTask}},
 		} {
 			lag, err := bus.Lag(ctx, h.Kafka, c.Group, c.Topics)
 			if err != nil {

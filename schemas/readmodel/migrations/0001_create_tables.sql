@@ -631,6 +631,24 @@ ORDER BY (generation)
 SETTINGS {{.Durable}}
 COMMENT 'Generations of the topic of touches';
 {{.Distributed "answer_generations" "generation"}}
+CREATE TABLE IF NOT EXISTS {{.Local "linked_accounts"}}{{.OnCluster}}
+(
+    `profile_hash` UInt64 COMMENT 'Hash of profile_id, the order of the table',
+    `profile_id` String COMMENT 'Identity of the network person',
+    `ver` UInt64 COMMENT 'When the link was read: microseconds since 1970-01-01T00:00:00Z, more than that of the row before',
+    `user_id` Int64 COMMENT 'Identity of the linked account; -1 if there is none any more',
+    `codehost_username` String COMMENT 'codehost.username; empty when missing',
+    `codehost_username_tokens` Array(String) COMMENT 'Tokens of codehost.username',
+    `codehost_languages` Array(String) COMMENT 'codehost.languages, one a value',
+    `codehost_languages_tokens` Array(Array(String)) COMMENT 'Tokens of codehost.languages, a list a value',
+    `codehost_public_repos` Int64 COMMENT 'codehost.public_repos; the least Int64 when missing',
+    `codehost_followers` Int64 COMMENT 'codehost.followers; the least Int64 when missing'
+)
+ENGINE = {{.ReplacingMergeTree "linked_accounts" "ver"}}
+ORDER BY (profile_hash, profile_id)
+SETTINGS index_granularity = 512, {{.MergeAtRest}}, {{.Durable}}
+COMMENT 'What person search reads of the code-host account that a network person is linked with by a stated link';
+{{.Distributed "linked_accounts" "profile_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "suggestions"}}{{.OnCluster}}
 (
     `field` LowCardinality(String) COMMENT 'Path of the field; empty: the run is complete, and people is a checksum of what was counted',

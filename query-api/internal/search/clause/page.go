@@ -36,7 +36,9 @@ in their name (`+"`*.folded`"+`).
 
 Fields of a nested path are also visible from the root, where the values of all elements are one field.
 `+"`current_position`"+`, `+"`years_of_experience`"+`, `+"`experience_count`"+` and `+"`education_count`"+` are derived from the
-record ([MAPPING.md](../../schemas/MAPPING.md), 5.1).
+record ([MAPPING.md](../../schemas/MAPPING.md), 5.1). `+"`codehost.*`"+` are of the linked account of the code host:
+one that the person's record declares, that declares the person, or that an account-link names. Results of discovery do
+not count. They follow the account within seconds, and are not returned.
 
 | field | type | nested path |
 |---|---|---|
@@ -47,12 +49,15 @@ record ([MAPPING.md](../../schemas/MAPPING.md), 5.1).
 	}
 	for _, f := range readmodel.SearchFields() {
 		nested := ""
-		if f.Nested != "" {
+		if f.Nested != "" && !f.Flat {
 			nested = "`" + f.Nested + "`"
 		}
 		kind := types[f.Type]
 		if f.Subfields {
 			kind += ", `.folded`, `.code`"
+		}
+		if f.Flat {
+			kind += "; a list of values"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Path, kind, nested)
 	}

@@ -56,6 +56,26 @@ func fill(t *testing.T, conn driver.Conn, people int) {
 		require.NoError(t, s.Record(string(record.KindNetworkCompany), []byte(r)))
 	}
 	require.NoError(t, s.flush())
+	linkPeople(t, conn)
+}
+
+// linkPeople links people with accounts, as the projector does.
+func linkPeople(t *testing.T, conn driver.Conn) {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), "SELECT profile_id FROM search_people FINAL WHERE NOT deleted")
+	require.NoError(t, err)
+	defer rows.Close() // read completely
+	var linked []readmodel.LinkedRow
+	for rows.Next() {
+		r := readmodel.LinkedRow{Ver: 1}
+		require.NoError(t, rows.Scan(&r.ProfileID))
+		var ok bool
+		if r.Account, ok = linkedAccount(r.ProfileID); ok {
+			linked = append(linked, r)
+		}
+	}
+	require.NoError(t, rows.Err())
+	require.NoError(t, readmodel.InsertLinked(t.Context(), conn, linked))
 }
 
 // sink inserts network people and companies as the projector does.
@@ -92,6 +112,48 @@ func (s *sink) flush() error {
 }
 
 func (*sink) Truth([]byte) error { return nil }
+
+// linkedAccount returns the linked account of a person. Some have none, some an account without values.
+func linkedAccount(profileID string) (readmodel.LinkedAccount, bool) {
+	a := readmodel.Unlinked()
+	n := readmodel.ProfileHash(profileID)
+	if n%3 == 0 {
+		return a, false
+	}
+	draw := func(of uint64) uint64 {
+		rest := n % of
+		n /= of
+		return rest
+	}
+	a.UserID = int64(draw(1000)) //nolint:gosec // small
+	a.Username = fmt.Sprint([]string{"engineer", "Ann-Ünal", "dev_", "!!"}[draw(4)], draw(7))
+	languages := []string{"Go", "C++", "Objective-C", "go", "engineer engineer", "Rust", "###", "Jupyter Notebook"}
+	for range draw(6) {
+		a.Languages = append(a.Languages, languages[draw(uint64(len(languages)))])
+	}
+	if draw(4) > 0 {
+		a.Followers = int64(draw(40)) //nolint:gosec // small
+	}
+	if draw(4) > 0 {
+		a.PublicRepos = int64(draw(300)) //nolint:gosec // small
+	}
+	return a, true
+}
+
+// addLinked adds the fields of the linked account to the members of a person.
+func addLinked(out map[string]any, profileID string) {
+	a, ok := linkedAccount(profileID)
+	if !ok {
+		return
+	}
+	account := map[string]any{"username": a.Username, "languages": a.Languages}
+	for name, n := range map[string]int64{"followers": a.Followers, "public_repos": a.PublicRepos} {
+		if n != readmodel.SearchMissing {
+			account[name] = n
+		}
+	}
+	out["codehost"] = account
+}
 
 // documents returns the people of the store as the API returns them, with the fields that are only searchable.
 func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
@@ -171,6 +233,8 @@ func searchedOnly(t *testing.T, result, addon []byte) map[string]any {
 	if dated {
 		out["years_of_experience"] = len(months) / 12
 	}
+	id, _ := members["profile_id"].(string)
+	addLinked(out, id)
 	return out
 }
 

@@ -108,6 +108,15 @@ func read(raw []byte) (document, error) {
 			}
 			continue
 		}
+		if f.Flat {
+			list, _ := at(tree, f.Path).([]any)
+			for _, v := range list {
+				if err := d.root.add(f, v); err != nil {
+					return d, err
+				}
+			}
+			continue
+		}
 		list, _ := tree[f.Nested].([]any)
 		for i, e := range list {
 			v := at(e, strings.TrimPrefix(f.Path, f.Nested+"."))

@@ -185,6 +185,18 @@ func sizes(f algebra.Field) string {
 		return "arrayMap(v -> length(" + codeTokens("v") + "), " + f.Column + ")"
 	case f.Subfield == algebra.Code:
 		return "length(" + codeTokens(f.Column) + ")"
+	}
+	return tokenCount(f.SearchField)
+}
+
+// tokenCount returns the number of tokens of a text, or the list of those of its elements, without the tokens where
+// the table is read itself.
+func tokenCount(f readmodel.SearchField) string {
+	switch {
+	case f.Linked && f.Nested != "":
+		return "arrayMap(t -> length(t), " + f.Tokens() + ")"
+	case f.Linked:
+		return "length(" + f.Tokens() + ")"
 	case f.Nested != "":
 		return f.Tokens() + ".size1"
 	}
@@ -467,9 +479,9 @@ func (c *compiler) exists(f algebra.Field, s *scope) string {
 	case f.IsText() && s.nested():
 		return or("notEmpty("+s.column(f.Tokens())+")", "("+s.column(f.Column)+" != '')")
 	case f.IsText() && s.many(f):
-		return or("arrayExists(n -> n > 0, "+f.Tokens()+".size1)", "arrayExists(v -> v != '', "+f.Column+")")
+		return or("arrayExists(n -> n > 0, "+tokenCount(f.SearchField)+")", "arrayExists(v -> v != '', "+f.Column+")")
 	case f.IsText():
-		return or("("+f.Tokens()+".size0 > 0)", "("+f.Column+" != '')")
+		return or("("+tokenCount(f.SearchField)+" > 0)", "("+f.Column+" != '')")
 	case f.Type == readmodel.SearchBoolean && s.many(f):
 		return "notEmpty(" + f.Column + ")"
 	case f.Type == readmodel.SearchBoolean:

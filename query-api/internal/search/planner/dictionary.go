@@ -63,7 +63,7 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	}
 	d.Texts = Statement{
 		SQL: "SELECT DISTINCT v FROM (SELECT arrayJoin(arrayFilter(v -> v != '' AND " + condition + ", " + values +
-			")) AS v FROM " + table + " FINAL WHERE NOT deleted)" + cut,
+			")) AS v" + newestOf(f.SearchField) + ")" + cut,
 		Parameters: c.params, Tables: c.tables,
 	}
 	return d
@@ -150,8 +150,8 @@ func LivingStatement(f algebra.Field, terms []string, hidden []uint64) Statement
 		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
 	}
 	return Statement{
-		SQL: "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) +
-			" AND " + living(hidden),
+		SQL: "SELECT [" + strings.Join(counts, ", ") + "]" + newestOf(f.SearchField) + " AND " + or(conditions...) +
+			" AND " + notHidden(hidden),
 		Parameters: c.params, Tables: c.tables,
 	}
 }

@@ -56,8 +56,12 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
 	patterns := make(map[string][]int) // the leaves that are patterns, by path
 	for i, l := range leaves {
-		if _, ok := l.Node.(algebra.Pattern); ok {
-			patterns[l.Path] = append(patterns[l.Path], i)
+		if p, ok := l.Node.(algebra.Pattern); ok {
+			key := l.Path
+			if p.Field.Linked { // Its columns are in another table.
+				key += "\x00" + p.Field.Name()
+			}
+			patterns[key] = append(patterns[key], i)
 			continue
 		}
 		if t, ok := l.Node.(algebra.Term); ok {
@@ -80,8 +84,8 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(patterns)) {
-		selects = append(selects, c.patternsOf(leaves, patterns[path]))
+	for _, key := range slices.Sorted(maps.Keys(patterns)) {
+		selects = append(selects, c.patternsOf(leaves, patterns[key]))
 	}
 	sql := strings.ReplaceAll(strings.Join(selects, " UNION ALL "), partsMark, names)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
@@ -123,8 +127,8 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element +
 		") AS element, u.2 AS frequency, u.3 AS spread, " + members +
-		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " +
-		where + ") GROUP BY part, leaf, element, frequency, spread"
+		" FROM (SELECT _part, _part_offset, " + joined + rowsOfParts(leaves[numbers[0]].Node, where) +
+		") GROUP BY part, leaf, element, frequency, spread"
 }
 
 // patternsOf reads several patterns of one path in one select: in small tables, planning a select of a wide table takes
@@ -147,13 +151,17 @@ func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element +
 		") AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " + members +
-		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " +
-		or(
-			conditions...) + ") GROUP BY part, leaf, element"
+		" FROM (SELECT _part, _part_offset, " + joined + rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) +
+		") GROUP BY part, leaf, element"
 }
 
 // partsMark is replaced by the names of parts when a statement is finished.
 const partsMark = "{parts}"
+
+// rowsOfParts is rowsOf with the field of a leaf and partsMark.
+func rowsOfParts(leaf algebra.Node, condition string) string {
+	return rowsOf(fieldOf(leaf).SearchField, "_part IN "+partsMark, condition)
+}
 
 // members is the aggregate of the offsets of rows.
 const members = "unhex(hex(groupBitmapState(toUInt32(_part_offset))))"
@@ -165,8 +173,7 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		condition := c.match(l.Node, root)
 		frequency, spread := c.frequencies(l.Node, root)
 		return head + "toUInt32(0) AS element, toFloat64(" + frequency + ") AS frequency, toUInt32(" + spread +
-			") AS spread, " + members + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + condition +
-			" GROUP BY part, frequency, spread"
+			") AS spread, " + members + rowsOfParts(l.Node, condition) + " GROUP BY part, frequency, spread"
 	}
 	inner := &scope{path: l.Path}
 	condition := c.match(l.Node, inner)
@@ -176,8 +183,8 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		value = "toFloat64(" + frequency + ")" // 0 if it does not match
 	}
 	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members +
-		" FROM (SELECT _part, _part_offset, arrayJoin(" + inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table +
-		" WHERE _part IN " + partsMark + " AND " + c.necessary(l.Node, &scope{}) + ") GROUP BY part, element, frequency"
+		" FROM (SELECT _part, _part_offset, arrayJoin(" + inner.numbered(value, "x.2 > 0") + ") AS u" +
+		rowsOfParts(l.Node, c.necessary(l.Node, &scope{})) + ") GROUP BY part, element, frequency"
 }
 
 // frequencies returns expressions of the frequency of a leaf where it matches, and of the number of further elements
@@ -244,10 +251,19 @@ func ValuesStatement(f algebra.Field, part string) Statement {
 		}
 		return "if(" + isKeyword(v) + ", " + v + ", '')"
 	}
+	expression := value(f.Column)
 	if f.Nested != "" {
-		return ofPart("toUInt32(_part_offset), arrayJoin(arrayMap(v -> "+value("v")+", "+f.Column+"))", part)
+		expression = "arrayJoin(arrayMap(v -> " + value("v") + ", " + f.Column + "))"
 	}
-	return ofPart("toUInt32(_part_offset), "+value(f.Column), part)
+	if !f.Linked {
+		return ofPart("toUInt32(_part_offset), "+expression, part)
+	}
+	c := newCompiler()
+	return Statement{
+		SQL: "SELECT toUInt32(_part_offset), " + expression + " FROM (SELECT _part_offset, " + f.Column +
+			rowsOf(f.SearchField, "_part = "+c.str(part), yes) + " ORDER BY _part_offset)",
+		Parameters: c.params, OneThread: true,
+	}
 }
 
 // SharedStatement reads the IDs of the documents of a part with one of some hashes. Its rows are the offset and the ID.
@@ -276,8 +292,8 @@ func PhraseStatement(n algebra.Phrase, parts []string) Statement {
 		tokens = "[" + c.tokens(n.Field, &scope{}) + "]"
 	}
 	return Statement{
-		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens + " FROM " + table + " WHERE _part IN " +
-			c.strs(parts) + " AND " + c.candidates(n, &scope{}),
+		SQL: "SELECT toString(_part), toUInt32(_part_offset), " + tokens +
+			rowsOf(n.Field.SearchField, "_part IN "+c.strs(parts), c.candidates(n, &scope{})),
 		Parameters: c.params, Tables: c.tables,
 	}
 }
@@ -324,16 +340,16 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 		if t.Path != "" {
 			selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members +
 				" FROM (SELECT _part, _part_offset, arrayJoin(arrayFilter(x -> x.2 > 0, arrayMap((i, n) -> (i, n), " +
-				"arrayEnumerate(" + sizes + "), " + sizes + "))) AS u FROM " + table + " WHERE _part IN " + names +
-				") GROUP BY part, element, words"
+				"arrayEnumerate(" + sizes + "), " + sizes + "))) AS u" +
+				rowsOf(t.Field.SearchField, "_part IN "+names, yes) + ") GROUP BY part, element, words"
 			continue
 		}
 		words := sizes
 		if t.Field.Nested != "" {
 			words = "arraySum(" + sizes + ")"
 		}
-		selects[i] = head + "toUInt32(0) AS element, toUInt32(" + words + ") AS words, " + members + " FROM " + table +
-			" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"
+		selects[i] = head + "toUInt32(0) AS element, toUInt32(" + words + ") AS words, " + members +
+			rowsOf(t.Field.SearchField, "_part IN "+names, yes) + " AND words > 0 GROUP BY part, words"
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
 }

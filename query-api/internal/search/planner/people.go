@@ -2,11 +2,11 @@ package planner
 
 import "strconv"
 
-// living returns the condition that a row is of a live person who is not hidden. It must be the last condition: before
-// another one it makes the server select nearly all rows and copy their lists.
-func living(hidden []uint64) string {
+// notHidden returns the condition that a row is not of a hidden person. It must be the last condition: before another
+// one it makes the server select nearly all rows and copy their lists.
+func notHidden(hidden []uint64) string {
 	if len(hidden) == 0 {
-		return "NOT deleted"
+		return yes
 	}
 	list := make([]byte, 0, 21*len(hidden))
 	for i, h := range hidden {
@@ -15,7 +15,7 @@ func living(hidden []uint64) string {
 		}
 		list = strconv.AppendUint(list, h, 10)
 	}
-	return "NOT deleted AND " + hashColumn + " NOT IN (" + string(list) + ")"
+	return hashColumn + " NOT IN (" + string(list) + ")"
 }
 
 // updatedAt is the field that newer versions change.

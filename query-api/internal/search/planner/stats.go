@@ -191,14 +191,14 @@ func (w *wanted) add(n algebra.Node) {
 }
 
 // fieldQuery returns the statement that counts fields, one row with two numbers for each, and the names of the fields
-// in order.
+// in order. The fields are of one table.
 func (w *wanted) fieldQuery(names []string) string {
 	parts := make([]string, 0, len(names))
 	for _, name := range names {
 		documents, terms := fieldCounts(w.fields[name])
 		parts = append(parts, "toInt64("+documents+")", "toInt64("+terms+")")
 	}
-	return "SELECT [" + strings.Join(parts, ", ") + "] FROM " + table + " FINAL WHERE NOT deleted"
+	return "SELECT [" + strings.Join(parts, ", ") + "]" + newestOf(w.fields[names[0]].SearchField)
 }
 
 // fieldCounts returns aggregates: the documents with terms in a field, and the number of terms.
@@ -261,7 +261,7 @@ func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known
 	var out []FieldCount
 	var short []string
 	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(w.fields)), known) {
-		if f := w.fields[name]; f.Nested != "" && f.Keyword || f.Subfield == algebra.Code {
+		if f := w.fields[name]; f.Nested != "" && f.Keyword || f.Subfield == algebra.Code || f.Linked {
 			out = append(out, FieldCount{Statement{SQL: w.fieldQuery([]string{name})}, []string{name}})
 		} else {
 			short = append(short, name)
@@ -278,6 +278,7 @@ func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known
 const (
 	table          = "{table}"
 	documentsTable = "{documents}"
+	linkedTable    = "{linked}"
 	hashColumn     = "{hash}"
 	idColumn       = "{id}"
 	recordKind     = "{kind}"
@@ -286,6 +287,6 @@ const (
 // Of returns the statement about the documents of a collection.
 func (s Statement) Of(c *readmodel.SearchCollection) Statement {
 	s.SQL = strings.NewReplacer(table, c.Table, documentsTable, c.Documents, hashColumn, c.Hash, idColumn, c.ID,
-		recordKind, string(c.Kind)).Replace(s.SQL)
+		recordKind, string(c.Kind), linkedTable, c.LinkedTable).Replace(s.SQL)
 	return s
 }

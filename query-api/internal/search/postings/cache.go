@@ -9,7 +9,10 @@ type cache struct {
 	order     *list.List // of *entry, most recently used first
 }
 
-type entryKey struct{ part, what string }
+type entryKey struct {
+	part, what string
+	linked     string // the state of the linked accounts, if the data is of them
+}
 
 type entry struct {
 	key   entryKey
@@ -52,15 +55,16 @@ func (c *cache) drop(e *list.Element) {
 	c.size -= removed.value.bytes() + len(removed.key.what) + entryBytes
 }
 
-// retain drops the data of parts that no longer exist.
-func (c *cache) retain(parts []*part) {
+// retain drops the data of parts that no longer exist, and of former states of the linked accounts.
+func (c *cache) retain(parts []*part, linked string) {
 	active := make(map[string]bool, len(parts))
 	for _, p := range parts {
 		active[p.identity] = true
 	}
 	for e := c.order.Back(); e != nil; {
 		before := e.Prev()
-		if !active[e.Value.(*entry).key.part] { //nolint:forcetypeassert // nothing else is in it
+		key := e.Value.(*entry).key //nolint:forcetypeassert // nothing else is in it
+		if !active[key.part] || key.linked != "" && key.linked != linked {
 			c.drop(e)
 		}
 		e = before

@@ -134,13 +134,14 @@ func New(cfg Config, query Query) *Index {
 type Snapshot struct {
 	// Number identifies a snapshot of an Index.
 	Number uint64
-	// People is the Number of the first snapshot with the same people.
+	// People is the Number of the first snapshot with the same people and linked accounts.
 	People uint64
 	// Unseen: no person has a version that is newer than its content.
 	Unseen bool
 	// Documents identifies the state of the documents of people.
 	Documents string
 	seen      string // identifies the state of the newer versions
+	linked    string // identifies the state of the linked accounts
 	parts     []*part
 	terms     *terms
 }
@@ -148,7 +149,7 @@ type Snapshot struct {
 // equals reports whether both snapshots have the same parts.
 func (s *Snapshot) equals(a *activeParts) bool {
 	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") &&
-		s.holds(a)
+		s.linked == strings.Join(a.linked, "\n") && s.holds(a)
 }
 
 // holds reports whether the snapshot has the given parts of people.
@@ -241,7 +242,7 @@ func (x *Index) runRefreshes() {
 		case errors.As(r.err, &unavailable):
 			x.mu.Lock()
 			x.snapshot = nil
-			x.cache.retain(nil)
+			x.cache.retain(nil, "")
 			x.mu.Unlock()
 		case errors.Is(r.err, context.DeadlineExceeded) && x.lifetime.Err() == nil:
 			r.err = &Unavailable{
@@ -328,25 +329,26 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 		Unseen:    active.unseen,
 		Documents: strings.Join(active.documents, "\n"),
 		seen:      strings.Join(active.seen, "\n"),
+		linked:    strings.Join(active.linked, "\n"),
 		parts:     parts,
 		terms:     &terms{},
 	}
-	if like != nil {
+	if like != nil && like.linked == s.linked {
 		s.People, s.terms = like.People, like.terms
 	} else {
-		x.cache.retain(parts)
+		x.cache.retain(parts, s.linked)
 	}
 	x.snapshot = s
 	return s
 }
 
-// activeParts are the parts of the table on a replica, the largest first, and those of the tables of newer versions and
-// of documents.
+// activeParts are the parts of the table on a replica, the largest first, and those of the tables of newer versions, of
+// documents and of linked accounts.
 type activeParts struct {
-	people          []*part
-	rows            uint64
-	unseen          bool
-	seen, documents []string
+	people                  []*part
+	rows                    uint64
+	unseen                  bool
+	seen, documents, linked []string
 }
 
 // active lists the existing parts. On a cluster of one shard it reads one replica, the same one as before while it
@@ -400,6 +402,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	})
 	slices.Sort(a.seen)
 	slices.Sort(a.documents)
+	slices.Sort(a.linked)
 	return a, nil
 }
 
@@ -412,6 +415,8 @@ func (a *activeParts) add(c *readmodel.SearchCollection, table string, p *part, 
 		a.documents = append(a.documents, p.identity)
 	case c.Documents:
 		a.documents = append(a.documents, p.identity)
+	case c.LinkedTable:
+		a.linked = append(a.linked, p.identity)
 	case c.Table:
 		p.rows = int(rows) //nolint:gosec // a part has fewer
 		a.rows += rows

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
 )
 
 // elements are the positions of the elements of a nested path, person by person.
@@ -30,18 +32,18 @@ const (
 )
 
 // valuesKey returns the cache key of a column.
-func (n *needs) valuesKey(name string) string {
+func (n *needs) valuesKey(v *view, name string) entryKey {
 	if n.seen != "" && planner.ReadsUpdatedAt(n.values[name]) {
-		return valuesKind + name + "\x00" + n.seen
+		return v.key(valuesKind, name+"\x00"+n.seen, false)
 	}
-	return valuesKind + name
+	return v.key(valuesKind, name, n.values[name].Linked)
 }
 
 // views reads what a query needs and is not cached. It returns errChanged if a part disappears meanwhile.
 func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool) ([]*view, error) {
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
-		views[i] = newView(p)
+		views[i] = newView(p, s)
 	}
 	if !s.Unseen {
 		n.seen = s.seen
@@ -107,29 +109,29 @@ func (c *cache) fill(x *Index, views []*view, n *needs) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	complete := true
-	take := func(p *part, what string) sized {
-		value, ok := c.get(entryKey{p.identity, what})
+	take := func(key entryKey) sized {
+		value, ok := c.get(key)
 		complete = complete && ok
 		return value
 	}
 	for _, v := range views {
-		for key := range n.leaves {
-			if m, ok := take(v.part, leafKind+key).(*matched); ok {
+		for key, leaf := range n.leaves {
+			if m, ok := take(v.key(leafKind, key, leaf.Linked())).(*matched); ok {
 				v.leaves[key] = m
 			}
 		}
-		for key := range n.norms {
-			if m, ok := take(v.part, normsKind+key).(norms); ok {
+		for key, text := range n.norms {
+			if m, ok := take(v.key(normsKind, key, text.Field.Linked)).(norms); ok {
 				v.norms[key] = m
 			}
 		}
 		for key := range n.values {
-			if m, ok := take(v.part, n.valuesKey(key)).(*values); ok {
+			if m, ok := take(n.valuesKey(v, key)).(*values); ok {
 				v.values[key] = m
 			}
 		}
 		for path := range n.paths {
-			if m, ok := take(v.part, elementsKind+path).(*elements); ok {
+			if m, ok := take(v.key(elementsKind, path, x.isLinked(path))).(*elements); ok {
 				v.elements[path] = m
 			}
 		}
@@ -148,9 +150,16 @@ type loader struct {
 	background bool // no search waits for it
 }
 
-func (l *loader) note(v *view, what string, value sized) {
-	l.read = append(l.read, entry{entryKey{v.part.identity, what}, value})
+func (l *loader) note(key entryKey, value sized) {
+	l.read = append(l.read, entry{key, value})
 	l.bytes += value.bytes()
+}
+
+// isLinked reports whether a path is a list of values of linked accounts.
+func (x *Index) isLinked(path string) bool {
+	return slices.ContainsFunc(x.cfg.Collection.Fields, func(f readmodel.SearchField) bool {
+		return f.Nested == path && f.Linked
+	})
 }
 
 // checkSize returns an error if the data read exceeds the memory limit.
@@ -218,7 +227,8 @@ func (l *loader) publish() error {
 	}
 	l.mu.Lock()
 	for _, e := range l.read {
-		if active[e.key.part] {
+		// Data of linked accounts may be newer than its key says, unless they are unchanged.
+		if active[e.key.part] && (e.key.linked == "" || e.key.linked == now.linked) {
 			l.cache.put(e.key, e.value)
 		}
 	}

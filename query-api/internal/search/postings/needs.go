@@ -8,20 +8,31 @@ import (
 // view is what a query needs of one part.
 type view struct {
 	part     *part
+	linked   string // the state of the linked accounts
 	leaves   map[string]*matched
 	norms    map[string]norms // by path and field
 	values   map[string]*values
 	elements map[string]*elements
 }
 
-func newView(p *part) *view {
+func newView(p *part, s *Snapshot) *view {
 	return &view{
 		part:     p,
+		linked:   s.linked,
 		leaves:   make(map[string]*matched),
 		norms:    make(map[string]norms),
 		values:   make(map[string]*values),
 		elements: make(map[string]*elements),
 	}
+}
+
+// key returns the cache key of data; linked reports whether it is of linked accounts.
+func (v *view) key(kind, key string, linked bool) entryKey {
+	k := entryKey{part: v.part.identity, what: kind + key}
+	if linked {
+		k.linked = v.linked
+	}
+	return k
 }
 
 // size returns the number of units of a path: elements, or people if it is empty.

@@ -248,9 +248,9 @@ func TestMaxMatches_DoesNotOverflow(t *testing.T) {
 
 func TestLoader_LimitsBytesRead(t *testing.T) {
 	l := loader{Index: &Index{cfg: Config{MaxBytes: 1000}}}
-	l.note(&view{part: &part{}}, "a", make(norms, 800))
+	l.note((&view{part: &part{}}).key("", "a", false), make(norms, 800))
 	require.NoError(t, l.checkSize())
-	l.note(&view{part: &part{}}, "b", make(norms, 800))
+	l.note((&view{part: &part{}}).key("", "b", false), make(norms, 800))
 	var large *TooLarge
 	require.ErrorAs(t, l.checkSize(), &large)
 }
@@ -328,17 +328,17 @@ func TestCollector_PageEqualsFullSort(t *testing.T) {
 func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 	c := newCache(10_000)
 	for i := range 100 {
-		c.put(entryKey{"p", string(rune('a' + i))}, norms(bytes.Repeat([]byte{1}, 500)))
-		_, ok := c.get(entryKey{"p", "a"})
+		c.put(entryKey{part: "p", what: string(rune('a' + i))}, norms(bytes.Repeat([]byte{1}, 500)))
+		_, ok := c.get(entryKey{part: "p", what: "a"})
 		require.True(t, ok, "used each time")
 		require.LessOrEqual(t, c.size, 10_000)
 	}
 	require.Equal(t, len(c.entries), c.order.Len())
 	require.Greater(t, len(c.entries), 5)
-	c.put(entryKey{"q", "x"}, norms(nil))
-	c.retain([]*part{{identity: "q"}})
+	c.put(entryKey{part: "q", what: "x"}, norms(nil))
+	c.retain([]*part{{identity: "q"}}, "")
 	require.Len(t, c.entries, 1)
-	c.retain(nil)
+	c.retain(nil, "")
 	require.Zero(t, c.size)
 }
 

@@ -48,7 +48,7 @@ func (x *Index) prefetch(s *Snapshot) {
 		}
 		large[p.identity] = true
 		if !x.prefetched[p.identity] {
-			l.views = append(l.views, newView(p))
+			l.views = append(l.views, newView(p, s))
 		}
 	}
 	if len(l.views) == 0 || !x.finishing.CompareAndSwap(false, true) {

@@ -45,6 +45,9 @@ func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names [
 
 func (l *loader) loadElements(n *needs) error {
 	for path := range n.paths {
+		if l.isLinked(path) {
+			continue // They are read with their values.
+		}
 		byName, names := l.lacking(func(v *view) bool { return v.elements[path] != nil })
 		if len(names) == 0 {
 			continue
@@ -84,7 +87,7 @@ func (l *loader) loadElements(n *needs) error {
 			}
 			e.starts[v.part.size] = at
 			v.elements[path] = e
-			l.note(v, elementsKind+path, e)
+			l.note(v.key(elementsKind, path, false), e)
 		}
 	}
 	return l.checkSize()
@@ -224,7 +227,7 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 			}
 			m := b.matched()
 			v.leaves[key] = m
-			l.note(v, leafKind+key, m)
+			l.note(v.key(leafKind, key, leaves[i].Linked()), m)
 		}
 	}
 	return l.checkSize()
@@ -289,7 +292,7 @@ func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 	for name, v := range byName {
 		m := builders[name].matched()
 		v.leaves[key] = m
-		l.note(v, leafKind+key, m)
+		l.note(v.key(leafKind, key, leaf.Linked()), m)
 	}
 	return errors.Join(l.checkSize(), l.keep())
 }
@@ -391,7 +394,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	for name, v := range byName {
 		for i, key := range keys {
 			v.norms[key] = lengths[name][i]
-			l.note(v, normsKind+key, v.norms[key])
+			l.note(v.key(normsKind, key, texts[i].Field.Linked), v.norms[key])
 		}
 	}
 	return l.checkSize()
@@ -400,7 +403,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 func (l *loader) loadValues(n *needs) error {
 	for key, f := range n.values {
 		for _, v := range l.views {
-			if v.values[key] != nil {
+			if v.values[key] != nil && (f.Nested == "" || v.elements[f.Nested] != nil) {
 				continue
 			}
 			values, err := l.readValues(v, f)
@@ -413,7 +416,7 @@ func (l *loader) loadValues(n *needs) error {
 				}
 			}
 			v.values[key] = values
-			l.note(v, n.valuesKey(key), values)
+			l.note(n.valuesKey(v, key), values)
 			if err := l.checkSize(); err != nil {
 				return err
 			}
@@ -424,6 +427,9 @@ func (l *loader) loadValues(n *needs) error {
 
 // readValues reads a column of a part. Rows that were deleted from the part have no values.
 func (l *loader) readValues(v *view, f algebra.Field) (*values, error) {
+	if f.Linked && f.Nested != "" {
+		return l.readLinkedLists(v, f)
+	}
 	size := v.size(f.Nested)
 	out := &values{}
 	var number int64
@@ -470,6 +476,38 @@ func (l *loader) readValues(v *view, f algebra.Field) (*values, error) {
 	if err == nil && f.Nested != "" && next != size {
 		err = errChanged
 	}
+	return out, err
+}
+
+// readLinkedLists reads a field with lists of strings of linked accounts, and how many values each person has: a second
+// statement may see newer accounts.
+func (l *loader) readLinkedLists(v *view, f algebra.Field) (*values, error) {
+	out, e := &values{texts: []string{}}, &elements{starts: make([]uint32, v.part.size+1)}
+	shared := make(map[string]string)
+	var row, last uint32
+	var text string
+	err := l.readParts(stepValues, planner.ValuesStatement(f, v.part.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&row, &text); err != nil {
+			return err
+		}
+		if int(row) >= v.part.size || row < last {
+			return errChanged
+		}
+		last = row
+		same, ok := shared[text]
+		if !ok {
+			same, out.size = text, out.size+len(text)
+			shared[text] = text
+		}
+		out.texts, e.owners, out.size = append(out.texts, same), append(e.owners, row), out.size+16
+		e.starts[row+1]++
+		return nil
+	})
+	for i := range v.part.size {
+		e.starts[i+1] += e.starts[i]
+	}
+	v.elements[f.Nested] = e
+	l.note(v.key(elementsKind, f.Nested, true), e)
 	return out, err
 }
 

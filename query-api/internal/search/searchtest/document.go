@@ -69,9 +69,9 @@ func People() Schema {
 		"profile.location.country",
 		"profile.location.country_code", "profile.personal_email", "profile.location.city", "profile.location.state",
 		"profile.location.continent", "current_position.title", "current_position.company_name",
-		"current_position.company_id")
+		"current_position.company_id", "codehost.username", "codehost.languages")
 	s.add("", number, "profile.connections", "profile.followers", "experience_count", "education_count",
-		"years_of_experience")
+		"years_of_experience", "codehost.public_repos", "codehost.followers")
 	s.add("", date, "updated_at", "current_position.start_date")
 	s.add("experience", text, "title", "company_name", "company_id", "company_url", "location", "description")
 	s.add("experience", date, "start_date", "end_date")

@@ -1,0 +1,253 @@
+package linked
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
+	"muster/projector/answers"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// Group is the consumer group.
+const Group = readmodel.LinkedGroup
+
+const (
+	// maxTouchAge is how long touches are batched.
+	maxTouchAge = 100 * time.Millisecond
+	// laggingFor is how long people are read again whose rows are older than their touches, on a cluster.
+	laggingFor = time.Minute
+	// lagRetryInterval is the interval of these attempts.
+	lagRetryInterval = time.Second
+	// scanEvery is the interval of Watch.
+	scanEvery = time.Hour
+)
+
+// Config configures a consumer. Consumer and Group are required.
+type Config struct {
+	// Consumer has the brokers, the limits of a batch, the retries, the logger and the registerer; group, topic, age and
+	// handler are set here.
+	Consumer bus.BatchConsumerConfig
+	Group    string
+	// TouchDocuments publishes a touch of each person whose linked account changed, for the search index.
+	TouchDocuments bool
+}
+
+// Deps are the dependencies of a consumer. All fields are required.
+type Deps struct {
+	Refresher Refresher
+	Writer    *bus.Writer
+	Logger    *slog.Logger
+	Tracer    trace.Tracer
+}
+
+type consumer struct {
+	cfg    Config
+	deps   Deps
+	layout *readmodel.Layout // of the tables, once read
+}
+
+// NewConsumer returns the consumer that refreshes touched people.
+func NewConsumer(cfg Config, deps Deps) (*bus.BatchConsumer, error) {
+	x := &consumer{cfg: cfg, deps: deps}
+	c := cfg.Consumer
+	c.Group, c.Topics, c.MaxAge, c.Handle = cfg.Group, []string{event.TopicAnswerTask}, maxTouchAge, x.handle
+	return bus.NewBatchConsumer(c)
+}
+
+func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
+	ctx, span := x.deps.Tracer.Start(ctx, "refresh linked accounts", trace.WithSpanKind(trace.SpanKindConsumer))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, "failed")
+		}
+		span.End()
+	}()
+	people, usernames := read(b)
+	conn := x.deps.Refresher.Conn
+	holders, err := holdersOf(ctx, conn, usernames)
+	if err != nil {
+		return redact(err)
+	}
+	if err := Touch(ctx, x.deps.Writer, holders); err != nil {
+		return err
+	}
+	if err := x.waitForReplica(ctx, people); err != nil {
+		return redact(err)
+	}
+	changed, err := x.deps.Refresher.Refresh(ctx, slices.Sorted(maps.Keys(people)))
+	if err != nil {
+		return redact(err)
+	}
+	if !x.cfg.TouchDocuments {
+		return nil
+	}
+	return Touch(ctx, x.deps.Writer, changed)
+}
+
+// read returns the touched people, each with the newest version of its touches, and the network usernames of touched
+// account-links. Invalid touches are published by the builder of answers.
+func read(b bus.Batch) (people map[string]int64, usernames []string) {
+	people = make(map[string]int64)
+	links := make(map[string]bool)
+	for i := range b.Messages {
+		var t event.AnswerTask
+		if json.Unmarshal(b.Messages[i].Value, &t) != nil || t.Validate() != nil {
+			continue
+		}
+		switch t.Kind {
+		case record.KindNetworkPerson:
+			people[t.ID] = max(people[t.ID], t.Version)
+		case record.KindAccountLink:
+			links[t.ID] = true
+		}
+	}
+	return people, sorted(links)
+}
+
+// waitForReplica waits, on a cluster, until the rows of people are as new as their touches.
+func (x *consumer) waitForReplica(ctx context.Context, people map[string]int64) error {
+	conn := x.deps.Refresher.Conn
+	if x.layout == nil {
+		layout, err := readmodel.FindLayout(ctx, conn)
+		if err != nil {
+			return err
+		}
+		x.layout = &layout
+	}
+	if x.layout.Cluster == "" {
+		return nil
+	}
+	end := x.deps.Refresher.Now().Add(laggingFor)
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(people)), peopleAtOnce) {
+		for {
+			rows, err := readmodel.ReadLinkingPeople(ctx, conn, part)
+			if err != nil {
+				return err
+			}
+			lags := slices.ContainsFunc(part, func(id string) bool { return rows[id].Version < people[id] })
+			if !lags || x.deps.Refresher.Now().After(end) { // Such as rows that an erasure deleted.
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(lagRetryInterval):
+			}
+		}
+	}
+	return nil
+}
+
+// Touch requests refreshes of people, and their documents in the search index.
+func Touch(ctx context.Context, w *bus.Writer, people []string) error {
+	versions := make(map[string]int64, len(people))
+	for _, id := range people {
+		versions[id] = 0
+	}
+	return answers.TouchDocuments(ctx, w, record.KindNetworkPerson, versions)
+}
+
+// TouchPeople requests refreshes of the people who are linked with accounts, and of those who may be after the accounts
+// have changed.
+func TouchPeople(ctx context.Context, conn driver.Conn, w *bus.Writer, accounts []int64) error {
+	people, err := readmodel.LinkedWith(ctx, conn, accounts)
+	if err != nil {
+		return redact(err)
+	}
+	records, err := readmodel.ReadLinkingAccounts(ctx, conn, accounts)
+	if err != nil {
+		return redact(err)
+	}
+	own, named := make(map[string]bool), make(map[string]bool)
+	for _, a := range records {
+		if a.UsernameKey != "" {
+			own[a.UsernameKey] = true
+		}
+		for _, name := range a.Declares[:min(len(a.Declares), maxDeclared)] {
+			named[name] = true
+		}
+	}
+	found, err := readmodel.Candidates(ctx, conn, readmodel.LookupCodehostUsername, sorted(own))
+	if err != nil {
+		return redact(err)
+	}
+	for _, rows := range found {
+		for _, row := range rows {
+			if name, ok := linkTo(row, identity.Network); ok {
+				named[name] = true
+			} else if row.Type == string(readmodel.LookupNetworkCodehostUsername) {
+				people = append(people, row.Target)
+			}
+		}
+	}
+	holders, err := holdersOf(ctx, conn, sorted(named))
+	if err != nil {
+		return redact(err)
+	}
+	return Touch(ctx, w, append(people, holders...))
+}
+
+// holdersOf returns the people who have or had usernames.
+func holdersOf(ctx context.Context, conn driver.Conn, usernames []string) (people []string, err error) {
+	found, err := readmodel.Candidates(ctx, conn, readmodel.LookupNetworkUsername, usernames)
+	if err != nil {
+		return nil, err
+	}
+	for _, rows := range found {
+		for _, row := range rows {
+			if row.Type == string(readmodel.LookupNetworkUsername) {
+				people = append(people, row.Target)
+			}
+		}
+	}
+	return people, nil
+}
+
+// Watch refreshes everyone every hour on a cluster, until ctx ends. Errors are logged.
+func Watch(ctx context.Context, cfg Config, deps Deps) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(scanEvery):
+		}
+		layout, err := readmodel.FindLayout(ctx, deps.Refresher.Conn)
+		if err == nil && layout.Cluster == "" {
+			return
+		}
+		if err == nil {
+			err = deps.Refresher.RefreshAll(ctx, func(people []string) error {
+				if !cfg.TouchDocuments {
+					return nil
+				}
+				return Touch(ctx, deps.Writer, people)
+			})
+		}
+		if err != nil && ctx.Err() == nil {
+			deps.Logger.LogAttrs(ctx, slog.LevelWarn, "linked accounts: refresh failed, will retry",
+				slog.Any("error", redact(err)))
+		}
+	}
+}
+
+// redact returns err without the statement that store errors may quote, because it contains ids.
+func redact(err error) error {
+	if code, ok := ch.CodeOf(err); ok {
+		return errors.New("linked accounts: store error " + code.String())
+	}
+	return err
+}

@@ -1,0 +1,22 @@
+// Package linked keeps what person search reads of the code-host accounts that network people are linked with
+// (readmodel.LinkedTable).
+//
+// The linked account of a person is the first one of resolution.Stated, as in the API's answers: an account that the
+// person's record declares, that declares the person, or that an account-link names. Results of discovery do not count.
+//
+// Whatever changes it touches the person: the projector for the person's own record, [Consumer] for account-links, and
+// the builder of answers for accounts ([TouchPeople]). [Refresher] then reads the person's links and accounts again, and
+// writes a row if the values differ.
+//
+// # Delivery
+//
+// Touches are at least once, and refreshes are idempotent. A touch is published after the change that it is for is
+// visible, so that the last refresh of a person reads all changes. All touches of a person have one key: they are
+// handled one after the other. The version of a row is the time at which its refresh began, so a late insert of a
+// consumer that left its group loses.
+//
+// A refresh checks the suppression set before it reads and after it inserts. An erased person has no row, and an erased
+// account is not linked.
+//
+// On a cluster a replica that lags may show an older account. [Watch] refreshes everyone there every hour.
+package linked
