@@ -60,6 +60,8 @@ func TestSearch_DataAsOfIsThatOfTheIndex(t *testing.T) {
 	commit(readmodel.AnswersGroup)
 	reaches(enrichPath, `{"codehost":"absent"}`, true)
 	reaches(searchPath, search, false)
+	commit(readmodel.LinkedGroup)
+	reaches(searchPath, search, false)
 	commit(searchindex.SinkGroup)
 	reaches(searchPath, search, true)
 }

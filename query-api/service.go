@@ -249,7 +249,7 @@ type Service struct {
 	companies *search.Searcher
 	finder    *discovery.Finder
 	contexts  *contexts.CallTracker
-	// mark is the watermark of the tables, searchMark that of the search index. They are one without OpenSearch.
+	// mark is the watermark of the tables, searchMark that of search.
 	mark, searchMark *watermark.Watermark
 	bulk             *bulk.Jobs
 	settings         *settings
@@ -374,12 +374,12 @@ func (s *Service) openWatermarks() {
 		Interval: s.cfg.WatermarkInterval, Logger: s.deps.Logger, Now: s.deps.Now,
 	}
 	s.mark = watermark.New(cfg)
-	s.searchMark = s.mark
+	cfg.Groups = append(slices.Clone(cfg.Groups), bus.GroupTopics{Group: readmodel.LinkedGroup, Topics: tasks})
 	if s.deps.OpenSearch != nil {
-		cfg.Groups = append(slices.Clone(cfg.Groups), bus.GroupTopics{Group: searchindex.SinkGroup, Topics: tasks})
+		cfg.Groups = append(cfg.Groups, bus.GroupTopics{Group: searchindex.SinkGroup, Topics: tasks})
 		cfg.Visible = searchindex.RefreshInterval
-		s.searchMark = watermark.New(cfg)
 	}
+	s.searchMark = watermark.New(cfg)
 }
 
 // companyIndexShare is the share of the search index's memory that companies get in addition.
@@ -489,9 +489,7 @@ func (s *Service) Run(ctx context.Context) error {
 	watch.Go(func() { s.store.WatchErasures(ctx) })
 	watch.Go(func() { s.purgeAnswers(ctx) })
 	watch.Go(func() { s.mark.Run(ctx) })
-	if s.searchMark != s.mark {
-		watch.Go(func() { s.searchMark.Run(ctx) })
-	}
+	watch.Go(func() { s.searchMark.Run(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
 	// Jobs need the accounts, to know which organizations are active, and the erasures.

@@ -51,8 +51,9 @@ overload of ClickHouse.
 An interrupted or killed replay resumes when it is run again with the same tables; --restart starts from scratch,
 --abort discards it. The previous tables are kept as <table>__old_<id> until --drop-old, and use as much disk again.
 
-muster replay answers rebuilds what the API returns for code-host accounts from the read models alone, without the
-topics: after an upgrade that requires it, or in a restored backup without it. If interrupted, it starts from scratch.
+muster replay answers rebuilds what the API returns for code-host accounts, and what person search reads of accounts that
+people are linked with, from the read models alone, without the topics: after an upgrade that requires it, or in a
+restored backup without it. If interrupted, it starts from scratch.
 
 muster replay search rebuilds the indexes in OpenSearch. It fills a new index from the read models, compares each
 document with its row, switches the alias, and deletes the old index. Use it after an upgrade that changes the mapping,
