@@ -204,6 +204,14 @@ func sameSearches(t *testing.T, one, cluster *fixture) {
 		one.insert(kind, records...)
 		cluster.insert(kind, records...)
 	}
+	linked := make(map[string]readmodel.LinkedAccount)
+	_, found = ask(one, `{"query":{"match_all":{}}}`)
+	for i, id := range found {
+		linked[id] = readmodel.LinkedAccount{UserID: int64(i), Username: "octo cat", Languages: []string{"Go", "C++"}[:i%3],
+			Followers: int64(i % 4)}
+	}
+	one.link(1, linked)
+	cluster.link(1, linked)
 	for _, body := range []string{
 		`{"query":{"match_all":{}},"sort":["profile_id.keyword"]}`,
 		`{"query":{"match":{"profile.headline":"senior engineer"}}}`,
@@ -214,8 +222,12 @@ func sameSearches(t *testing.T, one, cluster *fixture) {
 		`{"query":{"match_phrase":{"experience.title":{"query":"engineer senior","slop":2}}}}`,
 		`{"query":{"range":{"updated_at":{"gte":"2020-01-01"}}},"sort":["profile.full_name.keyword"]}`,
 		`{"query":{"function_score":{"query":{"exists":{"field":"profile.connections"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p"}}}}`,
+		`{"query":{"match":{"codehost.username":"cat"}}}`,
+		`{"query":{"prefix":{"codehost.languages":"g"}},"sort":[{"codehost.followers":"desc"}]}`,
+		`{"query":{"exists":{"field":"codehost.languages"}},"sort":["codehost.languages.keyword"]}`,
 	} {
 		wantTotal, want := ask(one, body)
+		require.True(t, len(want) > 0 || !strings.Contains(body, "codehost"), body)
 		total, found := ask(cluster, body)
 		require.Equal(t, wantTotal, total, body)
 		require.Equal(t, want, found, body)

@@ -111,6 +111,8 @@ func TestSearch_FieldsOfLinkedAccountsFollowTheAccount(t *testing.T) {
 			got := f.search(`{"query":` + query + `,"sort":["profile_id.keyword"]}`)
 			require.Equal(t, people, ids(got), query)
 			require.ElementsMatch(t, people, ids(f.search(`{"query":`+query+`}`)), query)
+			got = f.post("/v1/person/search/explain", `{"query":`+query+`,"sort":["codehost.languages.keyword"]}`).json()
+			require.NotContains(t, got, "refused", query)
 		}
 	}
 	requireHits(map[string][]string{

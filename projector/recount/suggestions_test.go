@@ -120,6 +120,35 @@ func TestSuggestions_LeaveOutWithdrawnAndErasedPeople(t *testing.T) {
 }
 
 // An interrupted run leaves rows without the one that completes it.
+func TestSuggestions_CountLanguagesOfLinkedAccounts(t *testing.T) {
+	s := projectortest.OpenStore(t)
+	insertPeople(t, s)
+	link := func(ver uint64, languages ...string) {
+		var rows []readmodel.LinkedRow
+		for i := range 4 {
+			a := readmodel.Unlinked()
+			a.UserID, a.Username, a.Languages = int64(i), "octo", languages
+			rows = append(rows, readmodel.LinkedRow{ProfileID: fmt.Sprint("p", i), Ver: ver, Account: a})
+		}
+		require.NoError(t, readmodel.InsertLinked(t.Context(), s.Conn, rows))
+	}
+	link(1, "Go", "Zig", "Zig")
+	link(2, "Go")
+	s.Insert("withdrawn", projectortest.Person(t, "p0", "2025", `"deleted":true`))
+	require.True(t, refresh(t, s))
+	for prefix, want := range map[string][]readmodel.Suggestion{"g": {{Value: "Go", Count: 3}}, "z": {}} {
+		found, err := readmodel.Suggest(t.Context(), s.Conn, "codehost.languages", prefix, 5)
+		require.NoError(t, err)
+		require.Equal(t, want, found)
+	}
+	require.False(t, refresh(t, s))
+	link(3, "Zig")
+	require.True(t, refresh(t, s), "accounts have changed, people have not")
+	for _, f := range readmodel.SuggestedFields() {
+		require.NotEqual(t, "codehost.username", f.Path)
+	}
+}
+
 func TestSuggestions_IncompleteRunsAreNotRead(t *testing.T) {
 	s := projectortest.OpenStore(t)
 	insertPeople(t, s)

@@ -57,7 +57,9 @@ func explainReads(of *readmodel.SearchCollection, n *needs, views []*view) (out 
 		out = append(out, Reading{step, statement})
 	}
 	for _, path := range slices.Sorted(maps.Keys(n.paths)) {
-		add(stepElements, planner.ElementsStatement(of, path, names))
+		if !isLinked(of, path) {
+			add(stepElements, planner.ElementsStatement(of, path, names))
+		}
 	}
 	var leaves, phrases []planner.Leaf
 	for _, key := range slices.Sorted(maps.Keys(n.leaves)) {

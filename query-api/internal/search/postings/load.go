@@ -131,7 +131,7 @@ func (c *cache) fill(x *Index, views []*view, n *needs) bool {
 			}
 		}
 		for path := range n.paths {
-			if m, ok := take(v.key(elementsKind, path, x.isLinked(path))).(*elements); ok {
+			if m, ok := take(v.key(elementsKind, path, isLinked(x.cfg.Collection, path))).(*elements); ok {
 				v.elements[path] = m
 			}
 		}
@@ -156,8 +156,8 @@ func (l *loader) note(key entryKey, value sized) {
 }
 
 // isLinked reports whether a path is a list of values of linked accounts.
-func (x *Index) isLinked(path string) bool {
-	return slices.ContainsFunc(x.cfg.Collection.Fields, func(f readmodel.SearchField) bool {
+func isLinked(of *readmodel.SearchCollection, path string) bool {
+	return slices.ContainsFunc(of.Fields, func(f readmodel.SearchField) bool {
 		return f.Nested == path && f.Linked
 	})
 }

@@ -45,7 +45,7 @@ func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names [
 
 func (l *loader) loadElements(n *needs) error {
 	for path := range n.paths {
-		if l.isLinked(path) {
+		if isLinked(l.cfg.Collection, path) {
 			continue // They are read with their values.
 		}
 		byName, names := l.lacking(func(v *view) bool { return v.elements[path] != nil })
