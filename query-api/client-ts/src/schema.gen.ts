@@ -50,8 +50,9 @@ export interface paths {
          * Search for people
          * @description Takes a query in Elasticsearch's query language over the fields listed at /docs/guides/search, which are most
          *     fields of a result (schema `EnrichedNetwork`), and `current_position.title`, `.company_name`, `.company_id`,
-         *     `.start_date` and `years_of_experience`. It returns the people that Elasticsearch would return, in the same
-         *     order: by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
+         *     `.start_date`, `years_of_experience`, and `codehost.username`, `.languages`, `.public_repos` and `.followers` of
+         *     the linked account of the code host. It returns the people that Elasticsearch would return, in the same order:
+         *     by relevance (BM25) or by `sort`, then by profile. Text fields are analyzed; `<field>.keyword` is the whole
          *     value. Names, titles, skills, headlines, summaries, companies and places also have `<field>.folded`, without
          *     accents, and `<field>.code`, words with their signs (`c++`). `experience`, `education`, `certifications`,
          *     `languages` and `skills` are `nested` and included in root.
