@@ -118,9 +118,6 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	p.answersDeps = answers.Deps{
 		Conn: deps.Conn, Suppressed: deps.Suppressed, Writer: p.writer, Rejected: rejects, Logger: deps.Logger,
 		Tracer: project.Tracer(deps), Now: deps.Now,
-		Built: func(ctx context.Context, accounts []int64) error {
-			return linked.TouchPeople(ctx, deps.Conn, p.writer, accounts)
-		},
 	}
 	p.linked = linked.Config{
 		Consumer: p.answers.Consumer, Group: linked.Group, TouchDocuments: cfg.Search != nil,

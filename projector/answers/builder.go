@@ -42,18 +42,15 @@ type Config struct {
 	LargeAge time.Duration
 }
 
-// Deps are the dependencies of the builders. All fields but Suppressed and Built are required.
+// Deps are the dependencies of the builders. All fields but Suppressed are required.
 type Deps struct {
 	Conn       driver.Conn
 	Suppressed *suppress.Set // people without answers; nil: none
-	Writer     *bus.Writer   // for touches of large accounts
+	Writer     *bus.Writer   // for touches of large accounts, and of built ones
 	Rejected   *rejected.Publisher
 	Logger     *slog.Logger
 	Tracer     trace.Tracer
 	Now        func() time.Time
-	// Built is called with touched accounts after their answers were built, and before their touches are committed; nil:
-	// never.
-	Built func(ctx context.Context, accounts []int64) error
 }
 
 // answerBuilder builds rows of answers from touches. It handles one batch at a time.
@@ -133,7 +130,7 @@ func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTa
 			invalid = append(invalid, rejected.Message{Message: m, Kind: "answer", Err: err})
 			continue
 		}
-		if t.Kind != record.KindCodehostPerson {
+		if t.Kind != record.KindCodehostPerson || t.Built {
 			continue // Others have no answer but their main row.
 		}
 		id, _ := t.Account() // validated
@@ -167,10 +164,11 @@ func (a *answerBuilder) build(ctx context.Context, accounts map[int64]*buildTarg
 			return err
 		}
 	}
-	if a.deps.Built == nil || len(touched) == 0 {
-		return nil
+	tasks := make([]event.AnswerTask, len(touched))
+	for i, id := range touched {
+		tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: formatID(id), Built: true}
 	}
-	return a.deps.Built(ctx, touched)
+	return publishTouches(ctx, a.deps.Writer, event.TopicAnswerTask, tasks)
 }
 
 func (a *answerBuilder) buildPart(ctx context.Context, part []int64, accounts map[int64]*buildTarget) error {

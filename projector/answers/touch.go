@@ -28,8 +28,9 @@ func Touch(ctx context.Context, w *bus.Writer, accounts map[int64]int64) error {
 	return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
 }
 
-// TouchDocuments requests that the documents of network people or companies in the search index are written again. The
-// versions are those of their newest changed rows, 0 if they are unknown. The touches are durable when it returns.
+// TouchDocuments requests that the documents of network people or companies in the search index are written again, and
+// that the linked accounts of people, or of those whom account-links name, are read again. The versions are those of
+// their newest changed rows, 0 if they are unknown. The touches are durable when it returns.
 func TouchDocuments(ctx context.Context, w *bus.Writer, kind record.Kind, ids map[string]int64) error {
 	tasks := make([]event.AnswerTask, 0, len(ids))
 	for _, id := range slices.Sorted(maps.Keys(ids)) {

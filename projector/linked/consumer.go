@@ -26,8 +26,8 @@ import (
 const Group = readmodel.LinkedGroup
 
 const (
-	// maxTouchAge is how long touches are batched.
-	maxTouchAge = 100 * time.Millisecond
+	// maxTouchAge is how long touches are batched. A batch takes some ten statements, whatever its size.
+	maxTouchAge = 500 * time.Millisecond
 	// laggingFor is how long people are read again whose rows are older than their touches, on a cluster.
 	laggingFor = time.Minute
 	// lagRetryInterval is the interval of these attempts.
@@ -76,13 +76,12 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 		span.End()
 	}()
-	people, usernames := read(b)
-	conn := x.deps.Refresher.Conn
-	holders, err := holdersOf(ctx, conn, usernames)
+	people, accounts, usernames := read(b)
+	others, err := affected(ctx, x.deps.Refresher.Conn, accounts, usernames)
 	if err != nil {
 		return redact(err)
 	}
-	if err := Touch(ctx, x.deps.Writer, holders); err != nil {
+	if err := Touch(ctx, x.deps.Writer, others); err != nil {
 		return err
 	}
 	if err := x.waitForReplica(ctx, people); err != nil {
@@ -98,24 +97,27 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 	return Touch(ctx, x.deps.Writer, changed)
 }
 
-// read returns the touched people, each with the newest version of its touches, and the network usernames of touched
-// account-links. Invalid touches are published by the builder of answers.
-func read(b bus.Batch) (people map[string]int64, usernames []string) {
-	people = make(map[string]int64)
-	links := make(map[string]bool)
+// read returns the touched people, each with the newest version of its touches, the accounts whose answers were built,
+// and the network usernames of touched account-links. Invalid touches are published by the builder of answers.
+func read(b bus.Batch) (people map[string]int64, accounts []int64, usernames map[string]bool) {
+	people, usernames = make(map[string]int64), make(map[string]bool)
+	built := make(map[int64]bool)
 	for i := range b.Messages {
 		var t event.AnswerTask
 		if json.Unmarshal(b.Messages[i].Value, &t) != nil || t.Validate() != nil {
 			continue
 		}
-		switch t.Kind {
-		case record.KindNetworkPerson:
+		switch {
+		case t.Kind == record.KindNetworkPerson:
 			people[t.ID] = max(people[t.ID], t.Version)
-		case record.KindAccountLink:
-			links[t.ID] = true
+		case t.Kind == record.KindAccountLink:
+			usernames[t.ID] = true
+		case t.Built:
+			id, _ := t.Account() // validated
+			built[id] = true
 		}
 	}
-	return people, sorted(links)
+	return people, slices.Sorted(maps.Keys(built)), usernames
 }
 
 // waitForReplica waits, on a cluster, until the rows of people are as new as their touches.
@@ -161,53 +163,45 @@ func Touch(ctx context.Context, w *bus.Writer, people []string) error {
 	return answers.TouchDocuments(ctx, w, record.KindNetworkPerson, versions)
 }
 
-// TouchPeople requests refreshes of the people who are linked with accounts, and of those who may be after the accounts
-// have changed.
-func TouchPeople(ctx context.Context, conn driver.Conn, w *bus.Writer, accounts []int64) error {
-	people, err := readmodel.LinkedWith(ctx, conn, accounts)
-	if err != nil {
-		return redact(err)
+// affected returns the people who are linked with accounts, those who may be after the accounts have changed, and those
+// who have or had network usernames.
+func affected(
+	ctx context.Context, conn driver.Conn, accounts []int64, usernames map[string]bool,
+) (people []string, err error) {
+	if people, err = readmodel.LinkedWith(ctx, conn, accounts); err != nil {
+		return nil, err
 	}
 	records, err := readmodel.ReadLinkingAccounts(ctx, conn, accounts)
 	if err != nil {
-		return redact(err)
+		return nil, err
 	}
-	own, named := make(map[string]bool), make(map[string]bool)
+	own := make(map[string]bool)
 	for _, a := range records {
 		if a.UsernameKey != "" {
 			own[a.UsernameKey] = true
 		}
 		for _, name := range a.Declares[:min(len(a.Declares), maxDeclared)] {
-			named[name] = true
+			usernames[name] = true
 		}
 	}
 	found, err := readmodel.Candidates(ctx, conn, readmodel.LookupCodehostUsername, sorted(own))
 	if err != nil {
-		return redact(err)
+		return nil, err
 	}
 	for _, rows := range found {
 		for _, row := range rows {
 			if name, ok := linkTo(row, identity.Network); ok {
-				named[name] = true
+				usernames[name] = true
 			} else if row.Type == string(readmodel.LookupNetworkCodehostUsername) {
 				people = append(people, row.Target)
 			}
 		}
 	}
-	holders, err := holdersOf(ctx, conn, sorted(named))
-	if err != nil {
-		return redact(err)
-	}
-	return Touch(ctx, w, append(people, holders...))
-}
-
-// holdersOf returns the people who have or had usernames.
-func holdersOf(ctx context.Context, conn driver.Conn, usernames []string) (people []string, err error) {
-	found, err := readmodel.Candidates(ctx, conn, readmodel.LookupNetworkUsername, usernames)
+	holders, err := readmodel.Candidates(ctx, conn, readmodel.LookupNetworkUsername, sorted(usernames))
 	if err != nil {
 		return nil, err
 	}
-	for _, rows := range found {
+	for _, rows := range holders {
 		for _, row := range rows {
 			if row.Type == string(readmodel.LookupNetworkUsername) {
 				people = append(people, row.Target)

@@ -4,9 +4,9 @@
 // The linked account of a person is the first one of resolution.Stated, as in the API's answers: an account that the
 // person's record declares, that declares the person, or that an account-link names. Results of discovery do not count.
 //
-// Whatever changes it touches the person: the projector for the person's own record, [Consumer] for account-links, and
-// the builder of answers for accounts ([TouchPeople]). [Refresher] then reads the person's links and accounts again, and
-// writes a row if the values differ.
+// The projector touches changed people and account-links, the builder of answers touches accounts that it has built
+// (event.AnswerTask). The consumer ([NewConsumer]) touches the people whom links and accounts concern. Of touched people,
+// [Refresher] reads the links and accounts again, and writes the rows that differ.
 //
 // # Delivery
 //

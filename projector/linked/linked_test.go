@@ -2,6 +2,7 @@ package linked_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,10 +14,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/bus"
 	"muster/projector/internal/projectortest"
 	"muster/projector/linked"
 	"muster/projector/project"
 	"muster/projector/replay"
+	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -88,6 +91,51 @@ func TestLinked_FollowsRecordsLinksAndRepositories(t *testing.T) {
 		require.Equal(t, step.want, rows(t, h.Store)["p"], step.what)
 	}
 	require.Empty(t, h.RejectedRecords())
+}
+
+// The search sink has to read a person again after the linked account changed, and only then.
+func TestConsumer_TouchesPeopleWhoseAccountChanged(t *testing.T) {
+	h := projectortest.New(t)
+	h.Insert("1", projectortest.Person(t, "p", "2020", `"username":"ann","codehost_username":"ada"`),
+		projectortest.Person(t, "q", "2020", `"username":"bob"`), projectortest.AccountRecord(t, 7, "2020", "ada"))
+	logger := slog.New(slog.DiscardHandler)
+	cfg := project.Config{Kafka: h.Kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
+	cfg.Timing.JoinBackoff = 100 * time.Millisecond
+	cfg, deps, err := project.WithDefaults(cfg, project.Deps{Conn: h.Conn, Logger: logger})
+	require.NoError(t, err)
+	consumer, err := linked.NewConsumer(
+		linked.Config{Consumer: project.Consumer(cfg, deps), Group: linked.Group, TouchDocuments: true},
+		linked.Deps{
+			Refresher: linked.Refresher{Conn: h.Conn, Now: time.Now}, Writer: h.Writer, Logger: logger,
+			Tracer: project.Tracer(deps),
+		})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	requireTouches := func(want int64) {
+		t.Helper()
+		projectortest.Eventually(t, func(ctx context.Context) bool {
+			lags, err := bus.Lag(ctx, h.Kafka, linked.Group, []string{event.TopicAnswerTask})
+			return err == nil && projectortest.TotalLag(lags) == 0
+		}, "touches are not handled")
+		ends, err := bus.EndOffsets(t.Context(), h.Kafka, []string{event.TopicAnswerTask})
+		require.NoError(t, err)
+		total := int64(0)
+		for _, e := range ends {
+			total += e.End
+		}
+		require.Equal(t, want, total)
+	}
+	require.NoError(t, linked.Touch(t.Context(), h.Writer, []string{"p", "q"}))
+	requireTouches(3) // the linked one again
+	require.Equal(t, row(7, "ada", "", missing, missing), rows(t, h.Store)["p"])
+	require.NoError(t, linked.Touch(t.Context(), h.Writer, []string{"p", "q"}))
+	requireTouches(5)
 }
 
 // world is a random history of a few people, accounts, repositories and links, whose usernames collide.
