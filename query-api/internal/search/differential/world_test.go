@@ -125,17 +125,17 @@ func linkedAccount(profileID string) (readmodel.LinkedAccount, bool) {
 		n /= of
 		return rest
 	}
-	a.UserID = int64(draw(1000)) //nolint:gosec // small
+	a.UserID = int64(draw(1000))
 	a.Username = fmt.Sprint([]string{"engineer", "Ann-Ünal", "dev_", "!!"}[draw(4)], draw(7))
 	languages := []string{"Go", "C++", "Objective-C", "go", "engineer engineer", "Rust", "###", "Jupyter Notebook"}
 	for range draw(6) {
 		a.Languages = append(a.Languages, languages[draw(uint64(len(languages)))])
 	}
 	if draw(4) > 0 {
-		a.Followers = int64(draw(40)) //nolint:gosec // small
+		a.Followers = int64(draw(40))
 	}
 	if draw(4) > 0 {
-		a.PublicRepos = int64(draw(300)) //nolint:gosec // small
+		a.PublicRepos = int64(draw(300))
 	}
 	return a, true
 }
