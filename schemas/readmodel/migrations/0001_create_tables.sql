@@ -646,7 +646,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "linked_accounts"}}{{.OnCluster}}
 )
 ENGINE = {{.ReplacingMergeTree "linked_accounts" "ver"}}
 ORDER BY (profile_hash, profile_id)
-SETTINGS {{.ReadByKey 64}}
+SETTINGS index_granularity = 64, {{.MergeAtRest}}, {{.Durable}}
 COMMENT 'What person search reads of the code-host account that a network person is linked with by a stated link';
 {{.Distributed "linked_accounts" "profile_hash"}}
 CREATE TABLE IF NOT EXISTS {{.Local "suggestions"}}{{.OnCluster}}
