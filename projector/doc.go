@@ -5,6 +5,7 @@
 //
 //   - project: rows of records and events
 //   - answers: one row for each code-host account with everything that the API returns for it
+//   - linked: what person search reads of the account that a network person is linked with
 //   - erasure: deletion of erased people, and the state of requests
 //   - replay: rebuilding tables while the API keeps serving
 //   - migrations: creating and updating tables, on every node of a cluster
