@@ -75,10 +75,6 @@ func (r *Refresher) refreshSome(ctx context.Context, people []string) (changed [
 	if err != nil {
 		return nil, err
 	}
-	layout, err := readmodel.FindLayout(ctx, r.Conn)
-	if err != nil {
-		return nil, err
-	}
 	var rows []readmodel.LinkedRow
 	var erased []string
 	for _, id := range people {
@@ -113,6 +109,10 @@ func (r *Refresher) refreshSome(ctx context.Context, people []string) (changed [
 	}
 	if len(erased) == 0 {
 		return changed, nil
+	}
+	layout, err := readmodel.FindLayout(ctx, r.Conn)
+	if err != nil {
+		return nil, err
 	}
 	return append(changed, erased...), readmodel.DropLinked(ctx, r.Conn, layout, erased)
 }
