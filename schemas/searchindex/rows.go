@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -66,28 +67,90 @@ func (r *Row) AppendDocument(b []byte, version int64, partition int) ([]byte, er
 }
 
 // ReadRows returns the rows of documents, by ID. Documents without a row are absent.
+//
+// A row has some hundred columns, and thousands of rows are read to find one. The newest versions are read first, so
+// that the parts with older ones, which are the large parts, are not read.
 func ReadRows(
 	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, ids []string,
 ) (map[string]*Row, error) {
 	out := make(map[string]*Row, len(ids))
+	newest, err := newestVersions(ctx, conn, c, ids)
+	if err != nil || len(newest) == 0 {
+		return out, err
+	}
+	add := func(r *Row) {
+		if _, wanted := newest[r.ID]; wanted { // Several documents may have one hash.
+			out[r.ID] = r
+			delete(newest, r.ID)
+		}
+	}
+	if err := readRows(ctx, conn, c, selection{keys(c, newest), versions(c, newest)}, add); err != nil {
+		return nil, err
+	}
+	if len(newest) == 0 {
+		return out, nil
+	}
+	// Newer versions have replaced the others, or a replica does not have them yet.
+	err = readRows(ctx, conn, c, selection{keys: keys(c, newest)}, add)
+	return out, err
+}
+
+// version is the newest version of a row.
+type version struct {
+	hash uint64
+	ver  string
+}
+
+// newestVersions returns the newest versions of the rows of documents, by ID.
+func newestVersions(
+	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, ids []string,
+) (out map[string]version, err error) {
+	out = make(map[string]version, len(ids))
+	for _, id := range ids {
+		out[id] = version{hash: readmodel.KeyHash(c.Namespace, id)}
+	}
 	if len(ids) == 0 {
 		return out, nil
 	}
-	wanted := make(map[string]bool, len(ids))
-	var list strings.Builder
-	for i, id := range ids {
-		if i > 0 {
-			list.WriteByte(',')
-		}
-		list.WriteString(strconv.FormatUint(readmodel.KeyHash(c.Namespace, id), 10))
-		wanted[id] = true
+	rows, err := conn.Query(ctx, "SELECT "+c.ID+", toString(max(ver)) FROM "+c.Table+" WHERE "+keys(c, out)+
+		" GROUP BY "+c.Hash+", "+c.ID)
+	if err != nil {
+		return nil, storeError(err)
 	}
-	err := readRows(ctx, conn, c, c.Hash+" IN ("+list.String()+")", func(r *Row) {
-		if wanted[r.ID] { // Several documents may have one hash.
-			out[r.ID] = r
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id, ver string
+		if err := rows.Scan(&id, &ver); err != nil {
+			return nil, fmt.Errorf("search index: read versions: %w", err)
 		}
-	})
-	return out, err
+		if v, wanted := out[id]; wanted {
+			v.ver = ver
+			out[id] = v
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, storeError(err)
+	}
+	maps.DeleteFunc(out, func(_ string, v version) bool { return v.ver == "" })
+	return out, nil
+}
+
+// keys returns the condition for the rows of documents.
+func keys(c *readmodel.SearchCollection, of map[string]version) string {
+	hashes := make([]string, 0, len(of))
+	for _, v := range of {
+		hashes = append(hashes, strconv.FormatUint(v.hash, 10))
+	}
+	return c.Hash + " IN (" + strings.Join(hashes, ",") + ")"
+}
+
+// versions returns the condition for the given versions of rows.
+func versions(c *readmodel.SearchCollection, of map[string]version) string {
+	pairs := make([]string, 0, len(of))
+	for _, v := range of {
+		pairs = append(pairs, fmt.Sprintf("(%d,toUInt128('%s'))", v.hash, v.ver))
+	}
+	return "(" + c.Hash + ", ver) IN (" + strings.Join(pairs, ",") + ")"
 }
 
 // Page returns up to limit rows in the order of the table, hash and ID, from the hash on that follows one; from
@@ -115,7 +178,7 @@ func Page(
 		condition += " AND " + c.Hash + " > " + strconv.FormatUint(after, 10)
 	}
 	var out []*Row
-	if err := readRows(ctx, conn, c, condition, func(r *Row) { out = append(out, r) }); err != nil {
+	if err := readRows(ctx, conn, c, selection{keys: condition}, func(r *Row) { out = append(out, r) }); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(out, compareRows)
@@ -170,8 +233,11 @@ func newReader(c *readmodel.SearchCollection) *reader {
 	return r
 }
 
-// query returns the query for the rows that meet a condition on Hash.
-func (r *reader) query(condition string) string {
+// selection is a condition on Hash, and one on the version. Without the latter the newest version is selected.
+type selection struct{ keys, versions string }
+
+// query returns the query for rows.
+func (r *reader) query(of selection) string {
 	c := r.collection
 	own := []string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}
 	var all, linked []string
@@ -183,14 +249,17 @@ func (r *reader) query(condition string) string {
 			own = append(own, f.columnNames...)
 		}
 	}
-	rows := " FROM " + c.Table + " FINAL WHERE " + condition
+	rows := " FROM " + c.Table + " FINAL WHERE " + of.keys
+	if of.versions != "" {
+		rows = " FROM " + c.Table + " WHERE " + of.keys + " AND " + of.versions
+	}
 	columns := strings.Join(append([]string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}, all...), ", ")
 	if c.LinkedTable == "" {
 		return "SELECT " + columns + ", toUInt64(0)" + rows
 	}
 	accounts := strings.Join(append([]string{c.Hash, c.ID, "ver"}, linked...), ", ")
 	return "SELECT " + columns + ", ver FROM (SELECT " + strings.Join(own, ", ") + rows + ") AS documents " +
-		"LEFT JOIN (SELECT " + accounts + " FROM " + c.LinkedTable + " FINAL WHERE " + condition + ") AS accounts " +
+		"LEFT JOIN (SELECT " + accounts + " FROM " + c.LinkedTable + " FINAL WHERE " + of.keys + ") AS accounts " +
 		"USING (" + c.Hash + ", " + c.ID + ") SETTINGS join_use_nulls = 0"
 }
 
@@ -215,10 +284,10 @@ func (r *reader) destinations() []any {
 }
 
 func readRows(
-	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, condition string, add func(*Row),
+	ctx context.Context, conn driver.Conn, c *readmodel.SearchCollection, of selection, add func(*Row),
 ) (err error) {
 	r := newReader(c)
-	rows, err := conn.Query(ctx, r.query(condition))
+	rows, err := conn.Query(ctx, r.query(of))
 	if err != nil {
 		return storeError(err)
 	}
