@@ -62,7 +62,7 @@ func startSearchCluster(t *testing.T) (manager, data *searchNode) {
 	return manager, data
 }
 
-// awaitCopies waits until the index has three primary shards with a number of copies, and returns the nodes of the
+// awaitCopies waits until the index of people has three primary shards with a number of copies, and returns the nodes of the
 // copies.
 func awaitCopies(t *testing.T, at *searchNode, copies int) (nodes []string) {
 	t.Helper()
@@ -72,7 +72,7 @@ func awaitCopies(t *testing.T, at *searchNode, copies int) (nodes []string) {
 			State   string `json:"state"`
 			Node    string `json:"node"`
 		}
-		if err := at.Do(t.Context(), http.MethodGet, "/_cat/shards/muster-*?format=json", nil, &shards); err != nil {
+		if err := at.Do(t.Context(), http.MethodGet, "/_cat/shards/muster-people-*?format=json", nil, &shards); err != nil {
 			return false, err.Error()
 		}
 		primaries, started := 0, 0

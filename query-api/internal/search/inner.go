@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -183,7 +184,7 @@ func appendScore(b []byte, score float32, known bool) []byte {
 	if !known {
 		return append(b, "null"...)
 	}
-	return strconv.AppendFloat(b, float64(score), 'g', -1, 32)
+	return strconv.AppendFloat(b, float64(min(score, math.MaxFloat32)), 'g', -1, 32) // JSON has no infinity.
 }
 
 // appendHighlight appends the member "highlight" of a document; nothing if no word is marked.

@@ -321,7 +321,7 @@ type Function struct {
 	Functions []Factor
 	// ScoreMode combines the factors, BoostMode combines the result with the node's score.
 	ScoreMode, BoostMode ScoreMode
-	MaxBoost             float64 // limits the combined factors; +Inf: no limit
+	MaxBoost             float64 // limits the combined factors
 	MinScore             *float64
 	// Sealed reports whether an outer boost multiplies the result instead of the node's score.
 	Sealed bool

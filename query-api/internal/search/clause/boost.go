@@ -48,10 +48,25 @@ func pushBoosts(n algebra.Node, factor float64) algebra.Node {
 		n.Nodes = each(n.Nodes, factor)
 		return n
 	case algebra.Nested:
+		outside := 1.0
+		if n.InnerHits != nil && multiplies(n.Node) { // The scores of inner hits do not have the boosts around them.
+			factor, outside = 1, factor
+		}
 		n.Node = pushBoosts(n.Node, factor)
-		return n
+		return boosted(n, outside)
 	}
 	return boosted(n, factor)
+}
+
+// multiplies reports whether a boost inside a node multiplies its score, as one around it does.
+func multiplies(n algebra.Node) bool {
+	all := true
+	algebra.Walk(n, func(n algebra.Node) {
+		if f, ok := n.(algebra.Function); ok {
+			all = all && f.MinScore == nil && (len(f.Functions) == 0 || f.BoostMode == algebra.ScoreMultiply)
+		}
+	})
+	return all
 }
 
 // isConstantScore reports whether Lucene rewrites a bool, or its filters, to a constant-score clause, which drops

@@ -117,7 +117,7 @@ func lowerBoosting(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	return boosted(algebra.Function{
 		Node: yes, Functions: []algebra.Factor{{Filter: no, Kind: algebra.FactorWeight, Weight: factor}},
-		ScoreMode: algebra.ScoreFirst, BoostMode: algebra.ScoreMultiply, MaxBoost: math.Inf(1), Sealed: true,
+		ScoreMode: algebra.ScoreFirst, BoostMode: algebra.ScoreMultiply, MaxBoost: math.MaxFloat32, Sealed: true,
 	}, boost), nil
 }
 

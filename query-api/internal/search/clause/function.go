@@ -17,7 +17,7 @@ func factorNames() []string {
 
 func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
-	f := algebra.Function{MaxBoost: a.number("max_boost", math.Inf(1))}
+	f := algebra.Function{MaxBoost: a.number("max_boost", math.MaxFloat32)}
 	f.ScoreMode = algebra.ScoreMode(a.choice("score_mode", "multiply", "multiply", "sum", "avg", "first", "max", "min"))
 	f.BoostMode = algebra.ScoreMode(a.choice("boost_mode", "multiply", "multiply", "replace", "sum", "avg", "max", "min"))
 	if at, ok := a.get("min_score"); ok && at.kind != 'n' {

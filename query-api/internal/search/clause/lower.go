@@ -157,6 +157,9 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 			err = l.count(v, 1)
 		}
 		if err == nil && name != "" && !unnamed && l.options.NamedClause != nil {
+			if l.functions {
+				n = pushBoosts(n, 1)
+			}
 			l.options.NamedClause(name, n)
 		}
 		return n, err

@@ -32,7 +32,7 @@ func (r Renderer) function(n algebra.Function, boost float64) (Object, error) {
 	out := Object{
 		"query": query, "functions": functions, "score_mode": string(n.ScoreMode), "boost_mode": string(n.BoostMode),
 	}
-	if !math.IsInf(n.MaxBoost, 1) {
+	if n.MaxBoost < math.MaxFloat32 {
 		out["max_boost"] = n.MaxBoost
 	}
 	if n.MinScore != nil {

@@ -194,7 +194,7 @@ func (e *evaluation) function(n algebra.Function, p place) (float64, bool) {
 			score *= factor
 		}
 	}
-	return score, n.MinScore == nil || score >= *n.MinScore
+	return score, n.MinScore == nil || float32(score) >= float32(*n.MinScore)
 }
 
 // factors combines the functions that apply at a place.

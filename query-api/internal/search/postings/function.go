@@ -49,7 +49,7 @@ func (f *functionOp) match(lo, hi int, out []uint64) {
 	for w, word := range out {
 		for ; word != 0; word &= word - 1 {
 			bit := bits.TrailingZeros64(word)
-			if !(scores[w<<6+bit] >= *f.node.MinScore) { // NaN is not
+			if !(float32(scores[w<<6+bit]) >= float32(*f.node.MinScore)) { // NaN is not
 				out[w] &^= 1 << bit
 			}
 		}
@@ -135,9 +135,7 @@ func (f *functionOp) combine(unit int, base float64, counts func(factor int) boo
 	if invalid {
 		return math.NaN()
 	}
-	if !math.IsInf(n.MaxBoost, 1) {
-		joined = min(joined, n.MaxBoost)
-	}
+	joined = min(joined, n.MaxBoost)
 	switch n.BoostMode {
 	case algebra.ScoreReplace:
 		return joined
