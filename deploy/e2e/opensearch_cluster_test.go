@@ -62,8 +62,8 @@ func startSearchCluster(t *testing.T) (manager, data *searchNode) {
 	return manager, data
 }
 
-// awaitCopies waits until the index of people has three primary shards with a number of copies, and returns the nodes of the
-// copies.
+// awaitCopies waits until the index of people has three primary shards with a number of copies, and returns the nodes of
+// the copies.
 func awaitCopies(t *testing.T, at *searchNode, copies int) (nodes []string) {
 	t.Helper()
 	eventuallyEvery(t, startTimeout, time.Second, func() (bool, string) {

@@ -28,6 +28,9 @@ const Group = readmodel.LinkedGroup
 const (
 	// maxTouchAge is how long touches are batched. A batch takes some ten statements, whatever its size.
 	maxTouchAge = 500 * time.Millisecond
+	// idle is the pause after a batch, as a multiple of its duration. A crawl needs the processor for what callers read:
+	// the linked accounts in searches may be later than that.
+	idle = 4
 	// laggingFor is how long people are read again whose rows are older than their touches, on a cluster.
 	laggingFor = time.Minute
 	// lagRetryInterval is the interval of these attempts.
@@ -58,6 +61,7 @@ type consumer struct {
 	cfg    Config
 	deps   Deps
 	layout *readmodel.Layout // of the tables, once read
+	resume time.Time         // when the pause after the last batch ends
 }
 
 // NewConsumer returns the consumer that refreshes touched people.
@@ -76,6 +80,11 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 		span.End()
 	}()
+	if err := x.pause(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	defer func() { x.resume = time.Now().Add(idle * time.Since(began)) }()
 	people, accounts, usernames := read(b)
 	others, err := affected(ctx, x.deps.Refresher.Conn, accounts, usernames)
 	if err != nil {
@@ -95,6 +104,16 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 		return nil
 	}
 	return Touch(ctx, x.deps.Writer, changed)
+}
+
+// pause waits until the pause after the last batch ends.
+func (x *consumer) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(x.resume)):
+		return nil
+	}
 }
 
 // read returns the touched people, each with the newest version of its touches, the accounts whose answers were built,
