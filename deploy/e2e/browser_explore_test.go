@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -300,7 +301,8 @@ func TestBrowserExplore_AnswersSavedQuestions(t *testing.T) {
 	awaitText(tab, "Where do people go from one company to another?")
 	for n := 1; n <= 20; n++ {
 		tab.Do("open a question", chromedp.Navigate(p.BaseURL+"/explore#questions?n="+strconv.Itoa(n)))
-		tab.Eventually(`document.querySelector("main article table") !== null`)
+		tab.Eventually(fmt.Sprintf(`document.querySelector("main article table") !== null &&
+			document.querySelector("main article").textContent.includes("/explore/questions/%d.csv")`, n))
 		require.Equal(t, "1", tab.Eval(`document.querySelectorAll("main figure svg").length`), "question %d", n)
 		require.NotRegexp(t, "NaN|Infinity|undefined", tab.Eval(`document.querySelector("main article").outerHTML`),
 			"question %d", n)

@@ -7,7 +7,7 @@ import { companyHash, go, personHash } from "./routes.js";
 const pageSize = 10;
 
 // A collection is what is searched: its path, facets by name with the field that is counted and filtered, the fields
-// whose matches are highlighted, whether values of filters are suggested, and how a result is shown.
+// that words are searched in (all, if there are none), those whose matches are highlighted, whether values of filters are suggested, and how a result is shown.
 const people = {
   name: "people",
   path: "/v1/person/search",
@@ -20,6 +20,26 @@ const people = {
     ["School", "education.school_name.keyword"],
     ["Language", "languages.language.keyword"],
   ]),
+  // No e-mail addresses: counts of queries on these are limited to 10 a minute.
+  searched: [
+    "profile.full_name",
+    "profile.headline",
+    "profile.summary",
+    "profile.location.raw_address",
+    "experience.title",
+    "experience.company_name",
+    "experience.location",
+    "experience.description",
+    "education.school_name",
+    "education.degree",
+    "education.field_of_study",
+    "certifications.name",
+    "languages.language",
+    "skills.skill",
+    "network_username",
+    "codehost.username",
+    "codehost.languages",
+  ],
   highlighted: [
     "profile.headline",
     "profile.summary",
@@ -50,7 +70,8 @@ const companies = {
 function queryOf(state) {
   let query = { match_all: {} };
   if (state.dsl) query = JSON.parse(state.dsl);
-  else if (state.q) query = { simple_query_string: { query: state.q, default_operator: "and" } };
+  else if (state.q)
+    query = { simple_query_string: { query: state.q, fields: state.in.searched, default_operator: "and" } };
   const filter = state.filters.map(([name, value]) => ({ term: { [state.in.facets.get(name)]: value } }));
   return filter.length ? { bool: { must: [query], filter } } : query;
 }
