@@ -17,7 +17,11 @@ type aggregator struct {
 	filters  []windowFilter
 	elements *elements // of Nested and ReverseNested
 	sub      []aggregator
+	// counts are the documents with each text of the column's dictionary, since the last flush; nil: they are added to
+	// buckets one by one.
+	counts []int64
 	// Values of the last document.
+	codes   []uint32
 	texts   []string
 	numbers []int64
 }
@@ -81,9 +85,60 @@ func (c *collector) aggregate(list []aggregator, lo, hi int, people []uint64) {
 		for ; word != 0; word &= word - 1 {
 			row := lo&^63 + w<<6 + bits.TrailingZeros64(word)
 			for i := range list {
+				if list[i].counts != nil {
+					list[i].count(row)
+					continue
+				}
 				list[i].add(row, &c.partials[i])
 			}
 		}
+	}
+}
+
+// countTexts lets terms of people count numbers of texts instead of adding people to buckets, if nothing needs the
+// buckets before.
+func countTexts(list []aggregator) {
+	for i := range list {
+		a := &list[i]
+		if a.Kind == aggregation.Terms && a.values != nil && a.column.codes != nil && len(a.sub) == 0 &&
+			a.Include == nil && a.Exclude == nil && a.Missing == nil {
+			a.counts = make([]int64, len(a.column.dictionary))
+		}
+	}
+}
+
+// maxCompared is the number of values of a person above which they are sorted to find equal ones.
+const maxCompared = 32
+
+// count counts the distinct texts of a person.
+func (a *aggregator) count(row int) {
+	first, last := a.bounds(row)
+	codes := a.column.codes[first:last]
+	if len(codes) > maxCompared {
+		a.codes = append(a.codes[:0], codes...)
+		slices.Sort(a.codes)
+		codes = slices.Compact(a.codes)
+	}
+	for i, code := range codes {
+		if code != 0 && (len(codes) > maxCompared || !slices.Contains(codes[:i], code)) {
+			a.counts[code]++
+		}
+	}
+}
+
+// flush adds what was counted to the buckets.
+func (c *collector) flush(list []aggregator) {
+	for i := range list {
+		a := &list[i]
+		for code, n := range a.counts {
+			if n == 0 {
+				continue
+			}
+			if b := c.partials[i].Bucket(a.Aggregation, aggregation.Key{Text: a.dictionary[code]}, c.budget); b != nil {
+				b.Count += n
+			}
+		}
+		clear(a.counts)
 	}
 }
 

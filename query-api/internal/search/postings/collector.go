@@ -367,6 +367,10 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 			}
 		}
 	}
+	c.flush(plan.aggregations)
+	if c.budget.Exceeded() {
+		return &TooLarge{aggregation.ErrTooManyValues.Error()}
+	}
 	return nil
 }
 

@@ -14,7 +14,11 @@ import (
 type values struct {
 	numbers []int64
 	texts   []string
-	size    int // in bytes
+	// codes number the texts, and dictionary has them by number; 0 is the empty one. codes is nil if the texts are not
+	// numbered, as if more than maxShared are distinct.
+	codes      []uint32
+	dictionary []string
+	size       int // in bytes
 }
 
 func (v *values) bytes() int { return 64 + v.size }

@@ -99,6 +99,7 @@ func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
 	if p.aggregations, err = c.aggregators(q.Aggregations, ""); err != nil {
 		return nil, err
 	}
+	countTexts(p.aggregations)
 	if q.Limit == 0 {
 		return p, nil
 	}

@@ -437,17 +437,26 @@ func (l *loader) readValues(v *view, f algebra.Field) (*values, error) {
 	var put func(unit int)
 	dest := any(&number)
 	if f.IsString() {
-		out.texts, out.size, dest = make([]string, size), 16*size, &text
-		shared := make(map[string]string) // most columns repeat their values
+		out.texts, out.size, dest = make([]string, size), (16+4)*size, &text
+		out.codes, out.dictionary = make([]uint32, size), []string{""}
+		shared := map[string]uint32{"": 0} // most columns repeat their values
 		put = func(unit int) {
-			same, ok := shared[text]
-			if !ok {
-				same, out.size = text, out.size+len(text)
-				if len(shared) < maxShared {
-					shared[text] = text
-				}
+			code, known := shared[text]
+			switch {
+			case known:
+				text = out.dictionary[code]
+			case len(shared) < maxShared:
+				code = uint32(len(shared)) //nolint:gosec // at most maxShared
+				shared[text], out.dictionary = code, append(out.dictionary, text)
+				out.size += len(text)
+			default:
+				out.codes = nil
+				out.size += len(text)
 			}
-			out.texts[unit] = same
+			out.texts[unit] = text
+			if out.codes != nil {
+				out.codes[unit] = code
+			}
 		}
 	} else {
 		out.numbers, out.size = make([]int64, size), 8*size
@@ -512,7 +521,7 @@ func (l *loader) readLinkedLists(v *view, f algebra.Field) (*values, error) {
 }
 
 // maxShared is the number of distinct texts of a column that are deduplicated while it is read.
-const maxShared = 1 << 16
+const maxShared = 1 << 18
 
 // applyVersions replaces the times of content by those of newer versions.
 func (l *loader) applyVersions(v *view, values []int64) error {
