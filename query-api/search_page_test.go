@@ -158,7 +158,7 @@ func TestSearch_InvalidPageOptionsAreRejected(t *testing.T) {
 	for _, tc := range []struct{ rest, want string }{
 		{`"from":-1`, "from is -1"}, {`"from":10001,"size":0`, "from is 10001"},
 		{`"from":9991`, "from + size is 10001: it must be at most 10000"},
-		{fmt.Sprintf(`"from":1,"cursor":%q`, cursor), "from cannot be used with a cursor"},
+		{fmt.Sprintf(`"from":1,"cursor":%q`, cursor), "from cannot be used with cursor"},
 		{fmt.Sprintf(`"collapse":{"field":"profile.connections"},"cursor":%q`, cursor),
 			"collapse cannot be used with a cursor"},
 		{`"collapse":{}`, `collapse: needs "field"`}, {`"collapse":{"field":"updated_at"}`,
