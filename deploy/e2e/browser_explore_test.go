@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -296,6 +297,11 @@ func TestBrowserExplore_HostileRecordsStayText(t *testing.T) {
 
 func TestBrowserExplore_AnswersSavedQuestions(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "400")
+	// One question is about calls, which reach its table after a second or so.
+	got, err := p.api().do(t.Context(), http.MethodPost, "/v1/person/enrich", nil, []byte(`{"codehost":"octavia"}`))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, got.status)
+	p.muster(t, "status", "--wait")
 	tab := exploreTab(t, p, 1280, 1000, true)
 	tab.Do("open the questions", chromedp.Navigate(p.BaseURL+"/explore#questions"))
 	awaitText(tab, "Where do people go from one company to another?")
