@@ -193,9 +193,8 @@ func (s *Service) discover(ctx context.Context, task event.DiscoveryTask,
 		input.RequestID = task.RequestID
 		return &input, nil
 	}
-	found, err := shared(ctx, s, task.RequestID, task.Input.Platform+":"+key, budget, func(ctx context.Context) *event.Discovery {
-		return s.finder.Find(ctx, task.Input)
-	}, func() *event.Discovery {
+	find := func(ctx context.Context) *event.Discovery { return s.finder.Find(ctx, task.Input) }
+	found, err := shared(ctx, s, task.RequestID, task.Input.Platform+":"+key, budget, find, func() *event.Discovery {
 		input.Degraded = missingStages()
 		return &input
 	})

@@ -38,7 +38,9 @@ func TestHandleDiscovery_PanicGivesDegradedResult(t *testing.T) {
 // The work panics, so a result without degraded stages shows that it did not run.
 func TestHandleIdentify_ErasedContactCallsNoProvider(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
-	for kind, value := range map[suppress.Type]string{suppress.Email: "juno@example.org", suppress.Phone: "4722222222"} {
+	for kind, value := range map[suppress.Type]string{
+		suppress.Email: "juno@example.org", suppress.Phone: "4722222222",
+	} {
 		entry, err := json.Marshal(suppress.Entry{
 			Type: kind, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID(),
 		})

@@ -52,8 +52,8 @@ func TestPage_TablesAreComputed(t *testing.T) {
 	perPerson := m.TableBytes + m.Profiles*m.SearchBytes
 	for _, step := range []string{
 		fmt.Sprintf(
-			"a person is %.2f kB + %.2f × %.2f kB = %.2f kB in the tables, so one copy is %.0f GB, a shard of %.0f has "+
-				"%.0f GB, and 5 %% of that %.0f GB",
+			"a person is %.2f kB + %.2f × %.2f kB = %.2f kB in the tables, so one copy is %.0f GB, a shard of %.0f "+
+				"has %.0f GB, and 5 %% of that %.0f GB",
 			m.TableBytes/1e3, m.Profiles, m.SearchBytes/1e3, perPerson/1e3, n.DataBytes/1e9, n.Shards,
 			n.ShardBytes/1e9, n.MemoryBytes/1e9),
 		fmt.Sprintf("Projecting takes %.1f kB ÷ %.2f MB/s = %.2f ms of a core a person", m.RecordBytes/1e3,

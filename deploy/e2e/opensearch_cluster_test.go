@@ -62,8 +62,8 @@ func startSearchCluster(t *testing.T) (manager, data *searchNode) {
 	return manager, data
 }
 
-// awaitCopies waits until the index of people has three primary shards with a number of copies, and returns the nodes of
-// the copies.
+// awaitCopies waits until the index of people has three primary shards with a number of copies, and returns the nodes
+// of the copies.
 func awaitCopies(t *testing.T, at *searchNode, copies int) (nodes []string) {
 	t.Helper()
 	eventuallyEvery(t, startTimeout, time.Second, func() (bool, string) {
@@ -72,7 +72,8 @@ func awaitCopies(t *testing.T, at *searchNode, copies int) (nodes []string) {
 			State   string `json:"state"`
 			Node    string `json:"node"`
 		}
-		if err := at.Do(t.Context(), http.MethodGet, "/_cat/shards/muster-people-*?format=json", nil, &shards); err != nil {
+		const path = "/_cat/shards/muster-people-*?format=json"
+		if err := at.Do(t.Context(), http.MethodGet, path, nil, &shards); err != nil {
 			return false, err.Error()
 		}
 		primaries, started := 0, 0

@@ -28,9 +28,10 @@ const Group = readmodel.LinkedGroup
 const (
 	// maxTouchAge is how long touches are batched. A batch takes some ten statements, whatever its size.
 	maxTouchAge = 500 * time.Millisecond
-	// idle is the pause after a batch, as a multiple of its duration. A crawl needs the processor for what callers read:
-	// the linked accounts in searches may be later than that.
-	idle = 4
+	// idle is the pause after a batch, as a multiple of its duration, and maxPause its maximum. A crawl needs the
+	// processor for what callers read: the linked accounts in searches may be later than that.
+	idle     = 4
+	maxPause = 10 * time.Second
 	// laggingFor is how long people are read again whose rows are older than their touches, on a cluster.
 	laggingFor = time.Minute
 	// lagRetryInterval is the interval of these attempts.
@@ -41,8 +42,8 @@ const (
 
 // Config configures a consumer. Consumer and Group are required.
 type Config struct {
-	// Consumer has the brokers, the limits of a batch, the retries, the logger and the registerer; group, topic, age and
-	// handler are set here.
+	// Consumer has the brokers, the limits of a batch, the retries, the logger and the registerer; group, topic, age
+	// and handler are set here.
 	Consumer bus.BatchConsumerConfig
 	Group    string
 	// TouchDocuments publishes a touch of each person whose linked account changed, for the search index.
@@ -84,7 +85,7 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 		return err
 	}
 	began := time.Now()
-	defer func() { x.resume = time.Now().Add(idle * time.Since(began)) }()
+	defer func() { x.resume = time.Now().Add(min(idle*time.Since(began), maxPause)) }()
 	people, accounts, usernames := read(b)
 	others, err := affected(ctx, x.deps.Refresher.Conn, accounts, usernames)
 	if err != nil {

@@ -23,8 +23,8 @@ type AnswerTask struct {
 	// Version is the newest version of the changed rows. A build that read older rows only has used a replica
 	// that lags behind.
 	Version int64 `json:"version"`
-	// Built: the answer of the account was built, so that the linked accounts of people are to be read again. Such a touch
-	// requests no build.
+	// Built: the answer of the account was built, so that the linked accounts of people are to be read again. Such a
+	// touch requests no build.
 	Built bool `json:"built,omitzero"`
 	// Position of a touch that was forwarded to TopicLargeAnswerTask.
 	Generation uint32 `json:"generation,omitzero"`

@@ -43,8 +43,8 @@ func (q PersonQuery) Key() (string, error) {
 	return "identify:" + hex.EncodeToString(sum[:16]), nil
 }
 
-// IsSelective reports whether the query can find people: by name, e-mail address or its hash, or phone number. The other
-// members only compare people.
+// IsSelective reports whether the query can find people: by name, e-mail address or its hash, or phone number. The
+// other members only compare people.
 func (q PersonQuery) IsSelective() bool {
 	return q.Name != "" || q.Email != "" || q.EmailHash != "" || q.Phone != ""
 }

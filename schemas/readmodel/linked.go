@@ -162,11 +162,9 @@ func ReadLinkingPeople(ctx context.Context, conn driver.Conn, people []string) (
 	err := readByProfile(ctx, conn, "SELECT profile_id, username_key, email_keys, codehost_username_keys, version, "+
 		"deleted FROM network_people", people, func(rows driver.Rows) error {
 		var p LinkingPerson
-		if err := rows.Scan(&p.ProfileID, &p.UsernameKey, &p.EmailKeys, &p.Declares, &p.Version, &p.Deleted); err != nil {
-			return err
-		}
+		err := rows.Scan(&p.ProfileID, &p.UsernameKey, &p.EmailKeys, &p.Declares, &p.Version, &p.Deleted)
 		out[p.ProfileID] = p
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read people: %w", err)
@@ -207,15 +205,13 @@ func LinkedWith(ctx context.Context, conn driver.Conn, accounts []int64) (people
 		return nil, nil
 	}
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
-	err = readRows(ctx, conn, "SELECT DISTINCT profile_id FROM "+LinkedTable+" WHERE user_id IN ("+numbers(accounts)+")",
-		func(rows driver.Rows) error {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			people = append(people, id)
-			return nil
-		})
+	query := "SELECT DISTINCT profile_id FROM " + LinkedTable + " WHERE user_id IN (" + numbers(accounts) + ")"
+	err = readRows(ctx, conn, query, func(rows driver.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		people = append(people, id)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read linked people: %w", err)
 	}

@@ -239,7 +239,8 @@ type selection struct{ keys, versions string }
 // query returns the query for rows.
 func (r *reader) query(of selection) string {
 	c := r.collection
-	own := []string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}
+	fixed := []string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}
+	own := slices.Clone(fixed)
 	var all, linked []string
 	for _, f := range r.fields {
 		all = append(all, f.columnNames...)
@@ -253,7 +254,7 @@ func (r *reader) query(of selection) string {
 	if of.versions != "" {
 		rows = " FROM " + c.Table + " WHERE " + of.keys + " AND " + of.versions
 	}
-	columns := strings.Join(append([]string{c.Hash, c.ID, "deleted", "version", "revision", "content_hash"}, all...), ", ")
+	columns := strings.Join(append(fixed, all...), ", ")
 	if c.LinkedTable == "" {
 		return "SELECT " + columns + ", toUInt64(0)" + rows
 	}

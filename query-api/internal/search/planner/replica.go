@@ -30,9 +30,9 @@ func ShardsStatement(cluster string) Statement {
 }
 
 // PartsStatement lists the active parts of the tables that are searched, of newer versions, of documents and of linked
-// accounts, on every replica of a cluster of one shard. Its rows are the table, the name, a unique identity, the number of rows, and the
-// number of the replica. Each
-// replica that responds also has a row without a table; others are left out.
+// accounts, on every replica of a cluster of one shard. Its rows are the table, the name, a unique identity, the number
+// of rows, and the number of the replica. Each replica that responds also has a row without a table; others are left
+// out.
 func PartsStatement(cluster string) Statement {
 	tables := []string{table, SeenTable, documentsTable, linkedTable}
 	if cluster == "" {
