@@ -172,3 +172,27 @@ func (s *searchable) ask(ctx context.Context, query string) (total int64, took t
 	total, err = s.total(text)
 	return total, took, err
 }
+
+// facetSearches returns the calls with which /explore counts the facets of a view: of everyone, and of texts that are
+// typed into its search box.
+func facetSearches() []struct{ name, body string } {
+	const facets = `"size":0,"aggs":{` +
+		`"Country":{"terms":{"field":"profile.location.country.keyword","size":8}},` +
+		`"Title":{"terms":{"field":"experience.title.keyword","size":8}},` +
+		`"Company":{"terms":{"field":"experience.company_name.keyword","size":8}},` +
+		`"School":{"terms":{"field":"education.school_name.keyword","size":8}},` +
+		`"Language":{"terms":{"field":"languages.language.keyword","size":8}}}}`
+	const fields = `"fields":["profile.full_name","profile.headline","profile.summary","profile.location.raw_address",` +
+		`"experience.title","experience.company_name","experience.location","experience.description",` +
+		`"education.school_name","education.degree","education.field_of_study","certifications.name",` +
+		`"languages.language","skills.skill","network_username"]`
+	list := []struct{ name, body string }{{"everyone", `{"query":{"match_all":{}},` + facets}}
+	for _, text := range []string{
+		"data engineer", "product manager", "compiler", "sales director", "designer", "nurse", "marketing", "teacher",
+		"accountant", "maria garcia", "software berlin",
+	} {
+		list = append(list, struct{ name, body string }{text, `{"query":{"simple_query_string":{"query":"` + text +
+			`","default_operator":"and",` + fields + `}},` + facets})
+	}
+	return list
+}

@@ -76,8 +76,10 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	var times [][2]searchTimes
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, SearchTimeout: 50 * time.Second}
 	err = b.serving(ctx, cfg, func(base string) (err error) {
-		times, err = b.compareSearches(ctx, b.musterSearch(base), openSearchSearch(node), node, out)
-		return err
+		if times, err = b.compareSearches(ctx, b.musterSearch(base), openSearchSearch(node), node, out); err != nil {
+			return err
+		}
+		return b.compareFacets(ctx, b.musterSearch(base), openSearchSearch(node), out)
 	})
 	if err != nil {
 		return err
@@ -285,9 +287,13 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 	}
 	slices.Sort(slower)
 	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
-	if err := compareWide(ctx, ours, theirs, b.searchLength(), out); err != nil {
+	wide, err := compareFirst(ctx, "texts over all fields", wideSearches(), ours, theirs, b.searchLength(), out)
+	if err != nil {
 		return nil, err
 	}
+	cold := medians(slices.Concat(times, wide), func(t searchTimes) time.Duration { return t.cold })
+	fmt.Fprintf(out, "  first calls of all %d queries, median: %.0f ms, OpenSearch's %.0f ms: %.2f times (bar: 1.2)\n",
+		len(times)+len(wide), ms(cold[0]), ms(cold[1]), ratio(cold[0], cold[1]))
 	return times, b.searchIndexMemory(node, out)
 }
 
@@ -345,13 +351,42 @@ func (b *bench) compareQueries(ctx context.Context, ours, theirs *searchable, ou
 	return times, nil
 }
 
-// compareWide prints a line for each text over all fields: the first, uncached call, and later ones. Muster may
-// reject one that exceeds its time limit.
-func compareWide(ctx context.Context, ours, theirs *searchable, length time.Duration, out io.Writer) error {
-	fmt.Fprintf(out, "  %-42s %8s | %24s | %24s | %s\n", "texts over all fields, 1 caller, ms", "total",
+// compareFacets prints a line for each view of /explore: its facets, counted by both systems.
+func (b *bench) compareFacets(ctx context.Context, ours, theirs *searchable, out io.Writer) error {
+	times, err := compareFirst(ctx, "facets of a view", facetSearches(), ours, theirs, b.searchLength(), out)
+	if err != nil {
+		return err
+	}
+	repeated := medians(times, func(t searchTimes) time.Duration { return t.p50[0] })
+	fmt.Fprintf(out, "  facets, median of the p50 of %d views: %.0f ms (bar: 150), OpenSearch's %.0f ms\n", len(times),
+		ms(repeated[0]), ms(repeated[1]))
+	return nil
+}
+
+// medians returns the medians of our durations and theirs.
+func medians(times [][2]searchTimes, of func(t searchTimes) time.Duration) (both [2]time.Duration) {
+	for k := range both {
+		list := make([]time.Duration, len(times))
+		for i, t := range times {
+			list[i] = of(t[k])
+		}
+		slices.Sort(list)
+		both[k] = quantile(list, 0.5)
+	}
+	return both
+}
+
+// compareFirst prints a line for each query: the first, uncached call, and later ones, from one caller. It returns
+// their times. Muster may reject a query that exceeds its time limit.
+func compareFirst(
+	ctx context.Context, what string, queries []struct{ name, body string }, ours, theirs *searchable,
+	length time.Duration, out io.Writer,
+) ([][2]searchTimes, error) {
+	fmt.Fprintf(out, "  %-42s %8s | %24s | %24s | %s\n", what+", 1 caller, ms", "total",
 		"muster: first, p50, p99", "OpenSearch", "p50 to theirs")
-	for _, q := range wideSearches() {
-		var times [2]searchTimes
+	list := make([][2]searchTimes, len(queries))
+	for i, q := range queries {
+		times := &list[i]
 		var refused string
 		for k, s := range []*searchable{ours, theirs} {
 			t := &times[k]
@@ -360,10 +395,10 @@ func compareWide(ctx context.Context, ours, theirs *searchable, length time.Dura
 			t.cold = time.Since(began)
 			switch {
 			case err != nil:
-				return fmt.Errorf("%s: %w", q.name, err)
+				return nil, fmt.Errorf("%s: %w", q.name, err)
 			case status == http.StatusOK:
 				if t.total, err = s.total(answer); err != nil {
-					return fmt.Errorf("%s: %w", q.name, err)
+					return nil, fmt.Errorf("%s: %w", q.name, err)
 				}
 			default:
 				refused = fmt.Sprintf("  first call: status %d: %.200s", status, answer)
@@ -384,7 +419,7 @@ func compareWide(ctx context.Context, ours, theirs *searchable, length time.Dura
 		fmt.Fprintf(out, "  %-42s %8d | %24s | %24s | %5.2f%s\n", q.name, times[0].total, line(times[0]),
 			line(times[1]), ratio(times[0].p50[0], times[1].p50[0]), refused)
 	}
-	return nil
+	return list, nil
 }
 
 func ratio(a, b time.Duration) float64 { return float64(max(a, 1)) / float64(max(b, 1)) }

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,6 +39,7 @@ func (s Shape) letter() string { return string(rune('@' + s)) }
 
 // appendPieces appends the pieces of a shape.
 func appendPieces(b []byte, pieces string, shape Shape, owner string) []byte {
+	b = slices.Grow(b, len(pieces))
 	for rest := pieces; len(rest) > 1; {
 		letter, text := Shape(rest[1]-'@'), rest[2:]
 		next := strings.IndexByte(text, pieceMark)

@@ -49,6 +49,7 @@ func run(args []string, std streams, getenv func(string) string) int {
 	c := &command{std: std, getenv: getenv, connectTimeout: 15 * time.Second, signals: new(deferredHandler)}
 	ctx, release := service.WithSignals(context.Background(), slog.New(c.signals), os.Exit)
 	defer release()
+	defer service.KeepHeap()()
 
 	root := newRoot(c)
 	root.SetArgs(args)
