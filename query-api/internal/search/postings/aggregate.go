@@ -78,19 +78,36 @@ func (c *compiler) elementsOf(path string) *elements {
 	return c.view.elements[path]
 }
 
-// aggregate adds the people of a window to the aggregations.
-func (c *collector) aggregate(list []aggregator, lo, hi int, people []uint64) {
+// aggregate adds the people of a window to the aggregations. If the query matches everyone, texts of all people of the
+// part are counted once, and each window subtracts those of its people who are not alive or hidden.
+func (c *collector) aggregate(list []aggregator, lo, hi int, people []uint64, everyone bool) {
 	prepareAggregators(list, c.budget, uint64(c.candidate.view), lo, hi) //nolint:gosec // not negative
-	for w, word := range people {
-		for ; word != 0; word &= word - 1 {
-			row := lo&^63 + w<<6 + bits.TrailingZeros64(word)
-			for i := range list {
-				if list[i].counts != nil {
-					list[i].count(row)
-					continue
-				}
-				list[i].add(row, &c.partials[i])
+	for i := range list {
+		a := &list[i]
+		switch {
+		case a.counts == nil:
+			eachRow(lo, people, func(row int) { a.add(row, &c.partials[i]) })
+		case everyone:
+			if lo == 0 {
+				a.addTotals()
 			}
+			c.others = c.others[:0]
+			for _, word := range people {
+				c.others = append(c.others, ^word)
+			}
+			clip(lo, hi, c.others)
+			eachRow(lo, c.others, func(row int) { a.count(row, -1) })
+		default:
+			eachRow(lo, people, func(row int) { a.count(row, 1) })
+		}
+	}
+}
+
+// eachRow calls do for the rows of a window that starts at lo.
+func eachRow(lo int, window []uint64, do func(row int)) {
+	for w, word := range window {
+		for ; word != 0; word &= word - 1 {
+			do(lo&^63 + w<<6 + bits.TrailingZeros64(word))
 		}
 	}
 }
@@ -110,8 +127,27 @@ func countTexts(list []aggregator) {
 // maxCompared is the number of values of a person above which they are sorted to find equal ones.
 const maxCompared = 32
 
-// count counts the distinct texts of a person.
-func (a *aggregator) count(row int) {
+// addTotals counts the texts of all people of the part. The first call keeps the result with the column.
+func (a *aggregator) addTotals() {
+	v := a.column.values
+	v.counting.Do(func() {
+		all := aggregator{column: a.column, counts: make([]int64, len(v.dictionary))}
+		people := len(v.codes)
+		if a.column.elements != nil {
+			people = len(a.column.elements.starts) - 1
+		}
+		for row := range people {
+			all.count(row, 1)
+		}
+		v.totals = all.counts
+	})
+	for code, n := range v.totals {
+		a.counts[code] += n
+	}
+}
+
+// count adds to the counts of the distinct texts of a person.
+func (a *aggregator) count(row int, by int64) {
 	first, last := a.bounds(row)
 	codes := a.column.codes[first:last]
 	if len(codes) > maxCompared {
@@ -121,7 +157,7 @@ func (a *aggregator) count(row int) {
 	}
 	for i, code := range codes {
 		if code != 0 && (len(codes) > maxCompared || !slices.Contains(codes[:i], code)) {
-			a.counts[code]++
+			a.counts[code] += by
 		}
 	}
 }

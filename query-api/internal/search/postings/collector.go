@@ -151,6 +151,7 @@ type collector struct {
 	invalid   bool
 	scores    []float64
 	matching  []uint64
+	others    []uint64 // people of a window who do not match
 	hidden    []int
 	keys      []sortKey // of the part, one for each of sorts
 	candidate candidate
@@ -292,6 +293,7 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 	root := plan.root
 	c.keys, c.candidate.view = plan.keys, number
 	same, constant := root.uniformScore()
+	_, everyone := root.(everyOp)
 	scored := c.scored
 	c.collapse = plan.collapse
 	for lo := from; lo < to; lo += window {
@@ -323,8 +325,8 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 			found += bits.OnesCount64(w)
 		}
 		c.total += int64(found)
-		if len(c.partials) > 0 && found > 0 {
-			c.aggregate(plan.aggregations, lo, hi, out)
+		if len(c.partials) > 0 && (found > 0 || everyone) {
+			c.aggregate(plan.aggregations, lo, hi, out, everyone)
 			switch {
 			case pace.over:
 				return pace.ctx.Err()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/schemas/readmodel"
@@ -18,7 +19,10 @@ type values struct {
 	// numbered, as if more than maxShared are distinct.
 	codes      []uint32
 	dictionary []string
-	size       int // in bytes
+	// totals are the people of the part with each text of the dictionary, once they have been counted.
+	totals   []int64
+	counting sync.Once
+	size     int // in bytes
 }
 
 func (v *values) bytes() int { return 64 + v.size }

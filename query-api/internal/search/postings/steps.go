@@ -448,7 +448,7 @@ func (l *loader) readValues(v *view, f algebra.Field) (*values, error) {
 			case len(shared) < maxShared:
 				code = uint32(len(shared)) //nolint:gosec // at most maxShared
 				shared[text], out.dictionary = code, append(out.dictionary, text)
-				out.size += len(text)
+				out.size += len(text) + 8 // of totals
 			default:
 				out.codes = nil
 				out.size += len(text)
