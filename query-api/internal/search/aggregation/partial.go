@@ -93,6 +93,35 @@ func (p *Partial) Bucket(a *Aggregation, k Key, budget *Budget) *Bucket {
 	return b
 }
 
+// AddTexts adds documents to the buckets of Terms that have nothing inside: counts[i] to that of texts[i].
+func (p *Partial) AddTexts(texts []string, counts []int64, budget *Budget) {
+	found := 0
+	for _, n := range counts {
+		if n != 0 {
+			found++
+		}
+	}
+	if p.values == nil {
+		p.values = make(map[Key]*Bucket, found)
+	}
+	added := make([]Bucket, 0, found) // one allocation
+	for i, n := range counts {
+		if n == 0 {
+			continue
+		}
+		b := p.values[Key{Text: texts[i]}]
+		if b == nil {
+			if !budget.take() {
+				return
+			}
+			added = append(added, Bucket{})
+			b = &added[len(added)-1]
+			p.values[Key{Text: texts[i]}] = b
+		}
+		b.Count += n
+	}
+}
+
 // AddDistinct adds a value to Cardinality.
 func (p *Partial) AddDistinct(k Key, budget *Budget) {
 	if _, known := p.values[k]; known || !budget.take() {
@@ -215,7 +244,10 @@ func (f *finisher) terms(a *Aggregation, p *Partial) (v Value, err error) {
 		ValueBucket
 		from *Bucket
 	}
-	list := make([]candidate, 0, len(p.values))
+	compare := func(x, y candidate) int { return a.compare(&x.ValueBucket, &y.ValueBucket) }
+	// The best so far; the first Size of them are sorted once there are more.
+	var list []candidate
+	room, sorted := max(2*a.Size, 64), false
 	for k, b := range p.values {
 		if b.Count < a.MinCount {
 			continue
@@ -227,10 +259,16 @@ func (f *finisher) terms(a *Aggregation, p *Partial) (v Value, err error) {
 				return v, err
 			}
 		}
-		list = append(list, c)
 		v.Other += b.Count
+		if sorted && compare(list[a.Size-1], c) < 0 {
+			continue
+		}
+		if list = append(list, c); len(list) == room {
+			slices.SortFunc(list, compare)
+			list, sorted = list[:a.Size], true
+		}
 	}
-	slices.SortFunc(list, func(x, y candidate) int { return a.compare(&x.ValueBucket, &y.ValueBucket) })
+	slices.SortFunc(list, compare)
 	for _, c := range list[:min(len(list), a.Size)] {
 		v.Other -= c.Count
 		b := ValueBucket{Key: c.Key}

@@ -17,8 +17,7 @@ type aggregator struct {
 	filters  []windowFilter
 	elements *elements // of Nested and ReverseNested
 	sub      []aggregator
-	// counts are the documents with each text of the column's dictionary, since the last flush; nil: they are added to
-	// buckets one by one.
+	// counts are the documents with each text of the column's dictionary; nil: they are added to buckets one by one.
 	counts []int64
 	// Values of the last document.
 	codes   []uint32
@@ -162,20 +161,30 @@ func (a *aggregator) count(row int, by int64) {
 	}
 }
 
-// flush adds what was counted to the buckets.
-func (c *collector) flush(list []aggregator) {
-	for i := range list {
-		a := &list[i]
-		for code, n := range a.counts {
-			if n == 0 {
-				continue
-			}
-			if b := c.partials[i].Bucket(a.Aggregation, aggregation.Key{Text: a.dictionary[code]}, c.budget); b != nil {
-				b.Count += n
+// mergeCounts adds the counts of texts of another collector, which has seen other people of the same parts.
+func (c *collector) mergeCounts(other *collector) {
+	for part, list := range other.counted {
+		for i, a := range list {
+			for code, n := range a.counts {
+				c.counted[part][i].counts[code] += n
 			}
 		}
-		clear(a.counts)
 	}
+}
+
+// flush adds the counts of texts to the buckets.
+func (c *collector) flush() error {
+	for _, list := range c.counted {
+		for i, a := range list {
+			if a.counts != nil {
+				c.partials[i].AddTexts(a.dictionary, a.counts, c.budget)
+			}
+		}
+	}
+	if c.budget.Exceeded() {
+		return &TooLarge{aggregation.ErrTooManyValues.Error()}
+	}
+	return nil
 }
 
 // prepareAggregators finds the documents of a window that match the filters.

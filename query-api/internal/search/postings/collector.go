@@ -157,6 +157,7 @@ type collector struct {
 	candidate candidate
 	partials  []aggregation.Partial
 	budget    *aggregation.Budget
+	counted   [][]aggregator // of each part
 	skip      int
 	scored    bool
 	collapsed bool
@@ -369,10 +370,7 @@ func (c *collector) collect(pace *pace, v *view, number int, plan *plan, hidden 
 			}
 		}
 	}
-	c.flush(plan.aggregations)
-	if c.budget.Exceeded() {
-		return &TooLarge{aggregation.ErrTooManyValues.Error()}
-	}
+	c.counted = append(c.counted, plan.aggregations)
 	return nil
 }
 

@@ -251,6 +251,10 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	for _, other := range collectors[1:] {
 		collectors[0].join(other)
 		aggregation.Merge(q.Aggregations, collectors[0].partials, other.partials)
+		collectors[0].mergeCounts(other)
+	}
+	if err := collectors[0].flush(); err != nil {
+		return nil, err
 	}
 	a := collectors[0].answer()
 	if a.Aggregations, err = aggregation.Finish(q.Aggregations, collectors[0].partials); err != nil {
