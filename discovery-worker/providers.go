@@ -68,6 +68,7 @@ const (
 	EnvConcurrent     = "DISCOVERY_PROVIDER_CONCURRENCY"
 	EnvPrevalence     = "DISCOVERY_PREVALENCE"
 	EnvCoverage       = "DISCOVERY_COVERAGE"
+	EnvPopulation     = "DISCOVERY_POPULATION"
 )
 
 // ProvidersFromEnv reads the configuration from environment variables. Errors name the variable.
@@ -132,8 +133,11 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 	return p, errors.Join(errs...)
 }
 
-// priorFromEnv reads the prevalence, a probability, and the coverage: a probability for all platforms, or
-// PLATFORM=PROBABILITY, comma-separated.
+// maxPopulation is the maximum number of people for each one in the store: a store of one person among all people.
+const maxPopulation = 1e10
+
+// priorFromEnv reads the prevalence, a probability; the population, a number of at least 1; and the coverage: a
+// probability for all platforms, or PLATFORM=PROBABILITY, comma-separated.
 func priorFromEnv(getenv func(string) string) (prior evidence.Prior, err error) {
 	probability := func(text string) (float64, bool) {
 		p, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -145,6 +149,14 @@ func priorFromEnv(getenv func(string) string) (prior evidence.Prior, err error) 
 			return prior, fmt.Errorf("%s is invalid; give a probability above 0 and at most 1", EnvPrevalence)
 		}
 		prior.Prevalence = p
+	}
+	if text := getenv(EnvPopulation); text != "" {
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil || !(n >= 1 && n <= maxPopulation) {
+			return prior, fmt.Errorf("%s is invalid; give the number of people for each one in the store, at least 1",
+				EnvPopulation)
+		}
+		prior.Population = n
 	}
 	text := getenv(EnvCoverage)
 	if text == "" {

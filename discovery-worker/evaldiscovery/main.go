@@ -54,6 +54,7 @@ type options struct {
 	missing           float64
 	authors           *histories.People // of histories
 	descriptions      bool
+	prior             evidence.Prior
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -72,6 +73,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"directory of git repositories to train on too, or, without -fit, to evaluate on")
 	weights := flags.String("model", "", "file of the model to evaluate; default: the embedded one")
 	flags.Float64Var(&o.missing, "missing", 1.0/3, "share of the accounts of -histories without a profile")
+	flags.Float64Var(&o.prior.Population, "population", evidence.DefaultPopulation,
+		"people for each one in the store, who may have the same name; a model is always trained with 1")
 	flags.BoolVar(&o.descriptions, "descriptions", false,
 		"evaluate, or with -fit train, the model of descriptions; -questions is the number of people described")
 	if err := flags.Parse(args); err != nil {
@@ -110,9 +113,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if o.descriptions {
 			train = o.trainDescriptions
 		}
+		// Otherwise the fit would undo the margin of the population.
+		population := o.prior.Population
+		o.prior.Population = 1
 		if model, err = train(ctx, model, out); err != nil {
 			return err
 		}
+		o.prior.Population = population
 	}
 	if o.descriptions {
 		answers, err := o.described(ctx, o.seeds, model, out)
@@ -143,6 +150,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintf(out, "model %s, %d answers\n", model.Version, len(all))
 	results := evaluate.Summarize(all)
 	results.Model, results.Worlds, results.People, results.Questions = model.Version, o.seeds, o.people, o.questions
+	results.Population = o.prior.Population
 	if o.store != "" {
 		text, err := json.Marshal(results, json.Deterministic(true), jsontext.WithIndent("  "))
 		if err != nil {
@@ -264,8 +272,7 @@ func (o *options) described(
 			//nolint:contextcheck // Close ends its reads, not a context
 			reader := people.NewReader(conn, identity.Default(), people.Config{})
 			defer reader.Close()
-			f := finder.New(reader, pairs, slog.New(slog.DiscardHandler), time.Now).WithDescriptions(model)
-			answers, err := evaluate.AskDescriptions(ctx, f, list)
+			answers, err := evaluate.AskDescriptions(ctx, o.finder(reader, pairs).WithDescriptions(model), list)
 			fmt.Fprintf(out, "seed %d: %d people, %d descriptions, loaded in %.0f s, answered in %.0f s\n", seed,
 				o.people,
 				len(list), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
@@ -315,7 +322,7 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 		//nolint:contextcheck // Close ends its reads, not a context
 		reader := people.NewReader(conn, identity.Default(), people.Config{})
 		defer reader.Close()
-		answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
+		answers, err = evaluate.Ask(ctx, o.finder(reader, model), questions)
 		fmt.Fprintf(out, "seed %d: %d people, %d questions, loaded in %.0f s, answered in %.0f s\n", seed, o.people,
 			len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
 		return err
@@ -334,7 +341,7 @@ func (o *options) history(ctx context.Context, model *evidence.Model, missing fl
 	out io.Writer) (answers []evaluate.Answer, outcomes []histories.Outcome, sizes map[histories.Class]int, err error) {
 	began := time.Now()
 	data, err := o.authors.Build(histories.Options{Seed: 1, Missing: missing, Population: 5,
-		Calls: cmp.Or(calls, allQuestions)})
+		Repeated: histories.DefaultRepeated, Calls: cmp.Or(calls, allQuestions)})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -349,14 +356,17 @@ func (o *options) history(ctx context.Context, model *evidence.Model, missing fl
 		//nolint:contextcheck // Close ends its reads, not a context
 		reader := people.NewReader(conn, identity.Default(), people.Config{})
 		defer reader.Close()
-		outcomes, answers, err = evaluate.AskHistories(ctx,
-			finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), data)
+		outcomes, answers, err = evaluate.AskHistories(ctx, o.finder(reader, model), data)
 		fmt.Fprintf(out, "%d histories, %.2f of profiles missing: %d accounts, %d profiles, %d questions, "+
 			"loaded in %.0f s, answered in %.0f s\n", data.Repositories, missing, data.Accounts, data.Profiles,
 			len(data.Questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
 		return err
 	})
 	return answers, outcomes, data.Sizes, err
+}
+
+func (o *options) finder(reader *people.Reader, model *evidence.Model) *finder.Finder {
+	return finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now).WithPrior(o.prior)
 }
 
 // withStore passes empty read models in an engine of their own to work.

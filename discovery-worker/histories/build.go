@@ -25,6 +25,8 @@ type Options struct {
 	// Population is the number of profiles for each account with a name, at least 1. Further
 	// profiles have resampled names.
 	Population float64
+	// Repeated is the share of the further profiles that have the whole name of an account's owner.
+	Repeated float64
 	// Calls is the maximum number of questions, drawn evenly from the classes.
 	Calls int
 }
@@ -78,11 +80,13 @@ type Data struct {
 
 // Shares of what is drawn. See deploy/docs/discovery-evaluation.md.
 const (
-	shareNameless   = 1.0 / 3
-	shareLinked     = 1.0 / 5
-	shareVariant    = 1.0 / 2    // of the people with several names, who use another one than the proper one
-	shareWholeNames = 1.0 / 1000 // of the further profiles, whose whole name is that of a person
+	shareNameless = 1.0 / 3
+	shareLinked   = 1.0 / 5
+	shareVariant  = 1.0 / 2 // of the people with several names, who use another one than the proper one
 )
+
+// DefaultRepeated is the usual value of [Options.Repeated].
+const DefaultRepeated = 1.0 / 1000
 
 // updated is the version of all records.
 const updated = "2026-01-01T00:00:00Z"
@@ -136,9 +140,9 @@ func Read(ctx context.Context, dir string, noReplyHosts ...string) (*People, err
 
 // Build builds records and questions.
 func (p *People) Build(o Options) (*Data, error) {
-	if !(o.Missing >= 0 && o.Missing <= 1) || !(o.Population >= 1 && o.Population <= 1000) || o.Calls < 1 {
-		return nil, errors.New("build: the share of missing profiles is from 0 to 1, the population from 1 to 1000, " +
-			"and at least one call is made")
+	if !isShare(o.Missing) || !isShare(o.Repeated) || !(o.Population >= 1 && o.Population <= 1000) || o.Calls < 1 {
+		return nil, errors.New("build: the shares of missing profiles and of repeated names are from 0 to 1, the " +
+			"population from 1 to 1000, and at least one call is made")
 	}
 	b := &builder{o: o, out: &Data{Repositories: p.repositories, Ambiguous: p.ambiguous, Sizes: make(map[Class]int)},
 		slugs: make(map[string]bool)}
@@ -150,6 +154,8 @@ func (p *People) Build(o Options) (*Data, error) {
 	}
 	return b.out, nil
 }
+
+func isShare(x float64) bool { return x >= 0 && x <= 1 }
 
 func (b *builder) build(people []*person) error {
 	r := rand.New(rand.NewPCG(b.o.Seed, 1)) //nolint:gosec // a repeatable draw
@@ -222,7 +228,7 @@ func (b *builder) furtherProfiles(r *rand.Rand, named []*pairing, companies map[
 	for len(out) < n {
 		one, other := named[r.IntN(len(named))], named[r.IntN(len(named))]
 		name := one.profile.name
-		if r.Float64() >= shareWholeNames {
+		if r.Float64() >= b.o.Repeated {
 			given, _, ok := strings.Cut(name, " ")
 			_, family, found := strings.Cut(other.profile.name, " ")
 			if !ok || !found {

@@ -111,6 +111,28 @@ func TestBuild_LeavesOutPeopleWithSeveralAccounts(t *testing.T) {
 	require.Equal(t, 1, data.Ambiguous)
 }
 
+func TestBuild_FurtherProfilesRepeatTheSettableShareOfNames(t *testing.T) {
+	crowd := historiestest.Crowd(36)
+	authors := make(map[any]bool)
+	for _, author := range crowd {
+		authors[author.Name] = true
+	}
+	others := func(share float64) (n float64) {
+		o := options()
+		o.Population, o.Repeated = 11, share
+		for _, p := range objects(t, build(t, o, historiestest.Mailmap(crowd), crowd...), record.KindNetworkPerson) {
+			if !authors[p["full_name"]] {
+				n++
+			}
+		}
+		return n
+	}
+	all := others(0)
+	require.Greater(t, all, 100.0)
+	require.InEpsilon(t, all/2, others(0.5), 0.2)
+	require.Zero(t, others(1))
+}
+
 func TestBuild_SharesAreAsDocumented(t *testing.T) {
 	const n = 600
 	o := options()
@@ -189,9 +211,10 @@ func TestRead_NamesWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "no author has a no-reply address with an account ID, and a full name")
 	for _, o := range []histories.Options{{Population: 1}, {Population: 0.5, Calls: 1},
 		{Population: 1, Calls: 1, Missing: 1.5}, {Population: 1, Calls: 1, Missing: math.NaN()},
-		{Population: math.NaN(), Calls: 1}} {
+		{Population: math.NaN(), Calls: 1}, {Population: 1, Calls: 1, Repeated: -0.1},
+		{Population: 1, Calls: 1, Repeated: math.NaN()}} {
 		_, err = people.Build(o)
-		require.ErrorContains(t, err, "the share of missing profiles is from 0 to 1")
+		require.ErrorContains(t, err, "the shares of missing profiles and of repeated names are from 0 to 1")
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *Renderer) mention(l *lookupWriter, platform string, websites []string, 
 	add(r.platforms.FindAccounts(websites))
 }
 
-// partOfName is the source of a name key that is not of the given and the family name (NameCount.Whole).
+// partOfName is the source of a name key that is not of the given and the family name ([NameCount]).
 const partOfName = "part"
 
 // find indexes a person by the blocking keys of discovery.

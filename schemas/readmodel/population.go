@@ -13,14 +13,13 @@ type Population struct {
 	Usernames []UsernameCount
 }
 
-// NameCount is a blocking key of names (identity.NameBlockingKeys) and the number of records with it.
+// NameCount is the blocking key of a given and a family name (identity.NameBlockingKeys), and the number of records of
+// that name. Of longer names every pair of parts is a key; the other pairs go together, such as those of two surnames,
+// so with them rare names would seem to have several times as many namesakes.
 type NameCount struct {
 	Platform string // identity's platform
 	Key      string
 	Holders  uint64
-	// Whole are the holders of whom it is the key of the given and the family name. Of longer names every pair of parts
-	// is a key.
-	Whole uint64
 }
 
 // UsernameCount counts the usernames of a platform.
@@ -38,8 +37,7 @@ const maxPopulationRows = 400_000
 const (
 	lookupCountQuery = `SELECT count() FROM lookups`
 
-	nameCountQuery = `SELECT substring(type, 6) AS platform, key, uniqExact(target) AS holders,
-    uniqExactIf(target, part != '` + partOfName + `') AS whole
+	nameCountQuery = `SELECT substring(type, 6) AS platform, key, uniqExact(target) AS holders
 FROM (
     SELECT splitByChar(char(0), claim) AS fields, fields[1] AS type, fields[2] AS key, fields[4] AS target,
         fields[5] AS part
@@ -47,7 +45,7 @@ FROM (
     WHERE key_hash <= {bound:UInt64} AND startsWith(claim, '` + lookupName + `')
         AND bitAnd(toUInt64(ver), 68719476736) = 0
 )
-WHERE NOT startsWith(key, '~') AND NOT startsWith(key, '=')
+WHERE part != '` + partOfName + `' AND NOT startsWith(key, '~') AND NOT startsWith(key, '=')
 GROUP BY platform, key`
 
 	usernameCountQuery = `SELECT platform, countIf(held), countIf(named), countIf(held AND named)
@@ -82,7 +80,7 @@ func ReadPopulation(send func(query string, bound uint64, scan func(driver.Rows)
 	}
 	err := send(nameCountQuery, bound, func(r driver.Rows) error {
 		var n NameCount
-		err := r.Scan(&n.Platform, &n.Key, &n.Holders, &n.Whole)
+		err := r.Scan(&n.Platform, &n.Key, &n.Holders)
 		p.Names = append(p.Names, n)
 		return err
 	})

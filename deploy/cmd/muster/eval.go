@@ -74,6 +74,8 @@ Exit status: 0 the report was printed; 2 the data could not be built or loaded, 
 	flags.StringVar(&e.dir, "histories", "", "directory of git repositories, bare or not (required)")
 	flags.Float64Var(&e.Missing, "missing", 1.0/3, "share of the accounts whose profile is left out")
 	flags.Float64Var(&e.Population, "population", 5, "profiles for each account; further ones have resampled names")
+	flags.Float64Var(&e.Repeated, "repeated", histories.DefaultRepeated,
+		"share of the further profiles with the whole name of an author")
 	flags.IntVar(&e.Calls, "calls", 2000, "maximum number of calls, drawn evenly from the classes")
 	flags.Uint64Var(&e.Seed, "seed", 1, "random seed")
 	flags.IntVar(&e.callers, "callers", 2, "concurrent calls")

@@ -18,7 +18,9 @@ type Results struct {
 	// People is the number of people for each seed, Questions the maximum number sampled.
 	People    int `json:"people"`
 	Questions int `json:"questions"`
-	Answers   int `json:"answers"`
+	// Population is evidence.Prior's.
+	Population float64 `json:"population"`
+	Answers    int     `json:"answers"`
 	// Found is the number of answers that name a candidate, returned or not.
 	Found     int        `json:"found"`
 	Measures  []Measure  `json:"measures"`

@@ -142,8 +142,8 @@ func TestPage_MatchesStoredResults(t *testing.T) {
 
 	worlds := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.Worlds)), ","), "[]")
 	for _, text := range []string{
-		fmt.Sprintf("`make eval-discovery EVALFLAGS='-people %d -questions %d -seeds %s", r.People, r.Questions,
-			worlds), "`" + r.Model + "`",
+		fmt.Sprintf("`make eval-discovery EVALFLAGS='-people %d -questions %d -seeds %s -population %g ", r.People,
+			r.Questions, worlds, r.Population), "`" + r.Model + "`",
 	} {
 		require.Contains(t, string(page), text)
 	}

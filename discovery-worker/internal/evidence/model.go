@@ -88,7 +88,8 @@ func (m *Model) Reasons(c *Candidate) []event.Evidence {
 		switch {
 		case math.Abs(w) < 0.1:
 		case f.Field == FieldRarity:
-			add(f.Field, fmt.Sprintf("%.2g others expected with this %s", math.Exp2(-f.Bits), f.Level), w)
+			add(f.Field, fmt.Sprintf("%.2g others expected with this %s among %.0f people", math.Exp2(-f.Bits), f.Level,
+				c.Population.size(c.B.Platform)), w)
 		default:
 			add(f.Field, f.Level, w)
 		}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -21,8 +22,6 @@ type Population struct {
 
 	base       float64 // namesakes of a rare name
 	dependence float64 // how much more frequent combinations are than independent parts
-
-	whole *Population // of given and family names only; nil in itself
 }
 
 // Prior configures the prior probability. Zero fields mean their defaults.
@@ -33,10 +32,16 @@ type Prior struct {
 	// Coverage is the probability that an existing profile is in the store, by platform. By default
 	// it is estimated: the share of the declared accounts that are.
 	Coverage map[string]float64
+	// Population is the number of people for each one in the store, at least 1. Names have as many namesakes as in a
+	// population of that size: links must be right among people whom the store does not have, too. Default 25.
+	Population float64
 }
 
-// DefaultPrevalence is the default of [Prior.Prevalence].
-const DefaultPrevalence = 0.5
+// Defaults of [Prior].
+const (
+	DefaultPrevalence = 0.5
+	DefaultPopulation = 25
+)
 
 // Assumptions about what has been seen rarely or never.
 const (
@@ -59,32 +64,18 @@ const (
 	maxRarity = 16
 )
 
-// NewPopulation estimates a population from counts.
-func NewPopulation(counts *readmodel.Population, prior Prior) *Population {
-	p := newPopulation(counts, prior)
-	whole := *counts
-	whole.Names = make([]readmodel.NameCount, 0, len(counts.Names))
-	for _, n := range counts.Names {
-		if n.Holders = n.Whole; n.Holders > 0 {
-			whole.Names = append(whole.Names, n)
-		}
-	}
-	p.whole = newPopulation(&whole, prior)
-	return p
-}
-
-// WholeNames returns the population in which only equal given and family names are namesakes.
-//
-// Pairs of other parts go together, such as those of two surnames, so with them rare names seem to have several times
-// as many namesakes. That is a margin for the links of discovery, which are used without a caller's judgment.
-func (p *Population) WholeNames() *Population {
+// OfStore returns the population of the store alone: that of [Prior.Population] 1.
+func (p *Population) OfStore() *Population {
 	if p == nil {
 		return nil
 	}
-	return p.whole
+	store := *p
+	store.prior.Population = 1
+	return &store
 }
 
-func newPopulation(counts *readmodel.Population, prior Prior) *Population {
+// NewPopulation estimates a population from counts.
+func NewPopulation(counts *readmodel.Population, prior Prior) *Population {
 	p := &Population{prior: prior, people: make(map[string]float64), coverage: make(map[string]float64),
 		parts: make(map[string]float64), initials: make(map[byte]float64), sampled: counts.Share}
 	for _, u := range counts.Usernames {
@@ -163,12 +154,17 @@ func (p *Population) PriorBits(platform string) float64 {
 	return math.Log2(probability / (1 - probability))
 }
 
+// size returns the number of people of a platform among whom namesakes are expected.
+func (p *Population) size(platform string) float64 {
+	return max(p.people[platform], background) * cmp.Or(p.prior.Population, DefaultPopulation)
+}
+
 // matchedPart is a part of a name that both sides have, in the spelling of each. A single letter
 // matches every part that begins with it.
 type matchedPart [2]string
 
-// namesakes returns how many people of a platform are expected to have matched parts by chance,
-// given how many others were observed to have the name.
+// namesakes returns how many people of a platform are expected to have matched parts by chance, given how many others
+// in the store have the name.
 func (p *Population) namesakes(platform string, parts []matchedPart, observed int) float64 {
 	if p == nil {
 		return 1
@@ -177,11 +173,11 @@ func (p *Population) namesakes(platform string, parts []matchedPart, observed in
 	for _, m := range parts {
 		chance *= p.partChance(m)
 	}
-	people := max(p.people[platform], background)
+	people := p.size(platform)
 	expected := people*chance + p.base
 	if len(parts) > 1 {
 		expected = people*chance*p.dependence + p.base
-		// The observed namesakes are of all platforms.
+		// The observed namesakes are of all platforms, and only of the store.
 		expected = people * (dispersion + float64(observed)) / (dispersion*people/expected + max(p.everybody-2, 0))
 	}
 	return expected

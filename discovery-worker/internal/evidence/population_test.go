@@ -21,14 +21,13 @@ func crowd(prior evidence.Prior) *evidence.Population {
 		{Platform: "codehost", Held: 1000},
 	}}
 	for _, platform := range []string{"network", "codehost"} {
-		counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: "abara juno", Holders: 20,
-			Whole: 20})
+		counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: "abara juno", Holders: 20})
 		for i := range 980 {
 			key := fmt.Sprintf("a%d b%d", i, i)
 			if i < 180 {
 				key = fmt.Sprintf("b%d juno", i)
 			}
-			counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: key, Holders: 1, Whole: 1})
+			counts.Names = append(counts.Names, readmodel.NameCount{Platform: platform, Key: key, Holders: 1})
 		}
 	}
 	return evidence.NewPopulation(counts, prior)
@@ -77,25 +76,40 @@ func TestCompareRarity_CountsWhatTheShorterNameSays(t *testing.T) {
 	require.Zero(t, bits("Juno Quarn", "Zeno Lind", 0))
 }
 
-func TestWholeNames_LeavesOutPairsOfOtherParts(t *testing.T) {
-	counts := &readmodel.Population{Share: 1, Usernames: []readmodel.UsernameCount{{Platform: "network", Held: 1000}}}
-	for i := range 900 {
-		counts.Names = append(counts.Names,
-			readmodel.NameCount{Platform: "network", Key: fmt.Sprintf("a%d b%d", i, i), Holders: 1, Whole: 1})
-		if i%5 == 0 {
-			counts.Names = append(counts.Names,
-				readmodel.NameCount{Platform: "network", Key: fmt.Sprintf("c%d d%d", i, i), Holders: 5})
-		}
+// The larger the population, the more people have a name by chance. Other people of the name in the store count as
+// part of it, and names that repeat in the store do not repeat more often outside.
+func TestPopulation_NamesakesAreOfPeopleOutsideTheStoreToo(t *testing.T) {
+	bits := func(size float64, name string, others int) float64 {
+		return rarity(crowd(evidence.Prior{Population: size}), profile("codehost", "x1", name),
+			profile("network", "y1", name), others).Bits
 	}
-	p := evidence.NewPopulation(counts, evidence.Prior{})
-	bits := func(p *evidence.Population) float64 {
-		return rarity(p, profile("codehost", "x1", "Zeno Quarn"), profile("network", "y1", "Zeno Quarn"), 0).Bits
+	for _, c := range []struct {
+		name       string
+		others     int
+		lost, most float64 // bits
+	}{
+		{"Juno Quarn", 0, 3.5, 5},
+		{"Juno Abara", 38, 4.5, 5},
+		{"Zeno Quarn", 2, 3, 5},
+		{"Zeno Quarn", 0, 3, 4},
+	} {
+		lost := bits(1, c.name, c.others) - bits(32, c.name, c.others)
+		require.Greater(t, lost, c.lost, c)
+		require.Less(t, lost, c.most+1e-9, c)
+		require.Less(t, bits(32, c.name, c.others), bits(0, c.name, c.others), "the default is 25")
 	}
-	require.Less(t, bits(p), 3.0)
-	require.Greater(t, bits(p.WholeNames()), 8.0)
-	require.Equal(t, bits(evidence.NewPopulation(&readmodel.Population{Share: 1}, evidence.Prior{})),
-		bits(evidence.NewPopulation(&readmodel.Population{Share: 1}, evidence.Prior{}).WholeNames()))
-	require.Nil(t, (*evidence.Population)(nil).WholeNames())
+	a, b := profile("codehost", "x1", "Juno Quarn"), profile("network", "y1", "Juno Quarn")
+	// Nothing is counted in an empty store: most namesakes expected are those of names that repeat.
+	empty := func(size float64) float64 {
+		store := &readmodel.Population{Share: 1}
+		return rarity(evidence.NewPopulation(store, evidence.Prior{Population: size}), a, b, 0).Bits
+	}
+	require.InDelta(t, math.Log2((0.01+32*0.00025)/(0.01+0.00025)), empty(1)-empty(32), 1e-3)
+	p := crowd(evidence.Prior{})
+	require.InDelta(t, bits(1, "Juno Quarn", 0), rarity(p.OfStore(), a, b, 0).Bits, 1e-9)
+	require.InDelta(t, bits(evidence.DefaultPopulation, "Juno Quarn", 0), rarity(p, a, b, 0).Bits, 1e-9,
+		"OfStore leaves the population as it is")
+	require.Nil(t, (*evidence.Population)(nil).OfStore())
 }
 
 // Name and username are one fact: the rarity of the name counts once, in a linked pair not at all.

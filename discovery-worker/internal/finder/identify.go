@@ -57,7 +57,7 @@ func (f *Finder) ExplainPeople(
 	if s.linkPopulation, err = f.populations.get(ctx); err != nil {
 		fail(event.StageKnownLinks, err)
 	}
-	s.population = s.linkPopulation.WholeNames()
+	s.population = s.linkPopulation.OfStore()
 	if err := s.findSimilar(ctx, s.seed); err != nil {
 		fail(event.StageWebSearch, err)
 	}
