@@ -156,7 +156,7 @@ func variableSettings() []setting {
 		withDefault(value("DISCOVERY_PREVALENCE", "probability of a profile on another platform"), "0.5"),
 		value("DISCOVERY_COVERAGE", "share of the existing profiles that are stored, for all or PLATFORM=SHARE,...; "+
 			"empty: estimated"),
-		withDefault(value("DISCOVERY_POPULATION", "people for each one in the store, who may have the same name"), "25"),
+		withDefault(value("DISCOVERY_POPULATION", "people for each one in the store, who may have the same name"), "16"),
 		value("MUSTER_LLM_URL", "OpenAI-compatible language model for discovery and context; empty: not used"),
 		secret("MUSTER_LLM_API_KEY", "key of the language model"),
 		value("MUSTER_LLM_NAME", "name of the language model"),

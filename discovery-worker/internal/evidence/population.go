@@ -33,14 +33,14 @@ type Prior struct {
 	// it is estimated: the share of the declared accounts that are.
 	Coverage map[string]float64
 	// Population is the number of people for each one in the store, at least 1. Names have as many namesakes as in a
-	// population of that size: links must be right among people whom the store does not have, too. Default 25.
+	// population of that size: links must be right among people whom the store does not have, too. Default 16.
 	Population float64
 }
 
 // Defaults of [Prior].
 const (
 	DefaultPrevalence = 0.5
-	DefaultPopulation = 25
+	DefaultPopulation = 16
 )
 
 // Assumptions about what has been seen rarely or never.

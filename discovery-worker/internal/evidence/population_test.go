@@ -96,7 +96,7 @@ func TestPopulation_NamesakesAreOfPeopleOutsideTheStoreToo(t *testing.T) {
 		lost := bits(1, c.name, c.others) - bits(32, c.name, c.others)
 		require.Greater(t, lost, c.lost, c)
 		require.Less(t, lost, c.most+1e-9, c)
-		require.Less(t, bits(32, c.name, c.others), bits(0, c.name, c.others), "the default is 25")
+		require.Less(t, bits(32, c.name, c.others), bits(0, c.name, c.others), "the default is 16")
 	}
 	a, b := profile("codehost", "x1", "Juno Quarn"), profile("network", "y1", "Juno Quarn")
 	// Nothing is counted in an empty store: most namesakes expected are those of names that repeat.
