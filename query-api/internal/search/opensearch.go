@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -79,9 +80,13 @@ type searchResponse struct {
 }
 
 type searchHit struct {
-	Score   float32          `json:"_score"` // null if it was not computed
-	Sort    []jsontext.Value `json:"sort"`
-	Matched []string         `json:"matched_queries"`
+	Score  float32          `json:"_score"` // null if it was not computed
+	Sort   []jsontext.Value `json:"sort"`
+	Fields struct {         // of hits that are ranked by scores alone
+		Hash []int64  `json:"row.hash"`
+		ID   []string `json:"row.id"`
+	} `json:"fields"`
+	Matched []string `json:"matched_queries"`
 	Inner   map[string]struct {
 		Hits struct {
 			Total struct {
@@ -95,6 +100,7 @@ type searchHit struct {
 			} `json:"hits"`
 		} `json:"hits"`
 	} `json:"inner_hits"`
+	place planner.Place
 }
 
 // executeRemote ranks the people of the page in OpenSearch and reads their documents from the tables. People without a
@@ -104,11 +110,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if s.isCounted() {
 		return &ranking{}, nil
 	}
-	body, err := s.remoteRequest()
-	if err != nil {
-		return nil, err
-	}
-	res, err := s.searcher.searchRemote(ctx, body, hex.EncodeToString(s.cursor.Query))
+	res, err := s.rankRemote(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +130,8 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	keys := make([]readstore.DocumentKey, len(hits))
 	clauses := innerClauses(s.node)
 	for i, hit := range hits {
-		place, err := placeOf(hit)
-		if err != nil {
-			return nil, err
-		}
-		r.places = append(r.places, place)
-		keys[i] = readstore.DocumentKey{Hash: place.Hash, ID: place.ID}
+		r.places = append(r.places, hit.place)
+		keys[i] = readstore.DocumentKey{Hash: hit.place.Hash, ID: hit.place.ID}
 		windows := make([]hitWindow, len(clauses))
 		for k, n := range clauses {
 			inner := hit.Inner[n.InnerHits.Name].Hits
@@ -160,54 +158,60 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	return r, err
 }
 
-// remoteRequest returns the body of the request for the page.
-func (s *Search) remoteRequest() ([]byte, error) {
+// remoteRequests returns the request for the page and, unless it is nil, the one for what it then lacks: the total and the
+// aggregations.
+func (s *Search) remoteRequests() (page, count dsl.Object, err error) {
 	renderer := s.searcher.remote.renderer
 	query, err := renderer.Query(s.node)
-	if err == nil {
-		query, err = s.withNames(s.withoutHidden(query))
-	}
-	var sort []dsl.Object
-	if err == nil {
-		sort, err = renderer.Sort(s.sorts)
-	}
-	var aggregations dsl.Object
-	if err == nil {
-		aggregations, err = renderer.Aggregations(s.aggregations)
-	}
 	if err != nil {
-		return nil, remoteRequestError(err)
+		return nil, nil, remoteRequestError(err)
 	}
-	request := dsl.Object{
-		"query": query, "sort": sort, "size": 0, "_source": false, "track_total_hits": s.first,
+	sort, err := renderer.Sort(s.sorts)
+	if err != nil {
+		return nil, nil, remoteRequestError(err)
+	}
+	aggregations, err := renderer.Aggregations(s.aggregations)
+	if err != nil {
+		return nil, nil, remoteRequestError(err)
+	}
+	query = s.withoutHidden(query)
+	whole := dsl.Object{
+		"query": query, "size": 0, "_source": false, "track_total_hits": s.first,
 		"timeout": strconv.FormatInt(s.searcher.cfg.Timeout.Milliseconds(), 10) + "ms",
 	}
 	if len(aggregations) > 0 {
-		request["aggs"] = aggregations
+		whole["aggs"] = aggregations
 	}
-	if s.request.Size > 0 {
-		// OpenSearch returns no hits beyond the window; the total tells whether there are more.
-		request["size"] = min(s.request.Size+1, MaxWindow-s.request.From)
-		request["track_scores"] = s.scored()
-		if s.request.From > 0 {
-			request["from"] = s.request.From
-		}
-		if s.collapse != nil {
-			request["collapse"] = dsl.Object{"field": searchindex.Field(s.collapse.SearchField, s.collapse.Keyword)}
-		}
+	if s.request.Size == 0 {
+		return whole, nil, nil
 	}
-	if !s.first && s.request.Size > 0 {
+	page = maps.Clone(whole)
+	if page["query"], err = s.withNames(query); err != nil {
+		return nil, nil, remoteRequestError(err)
+	}
+	page["sort"] = sort
+	// OpenSearch returns no hits beyond the window; the total tells whether there are more.
+	page["size"] = min(s.request.Size+1, MaxWindow-s.request.From)
+	page["track_scores"] = s.scored()
+	if s.request.From > 0 {
+		page["from"] = s.request.From
+	}
+	if s.collapse != nil {
+		page["collapse"] = dsl.Object{"field": searchindex.Field(s.collapse.SearchField, s.collapse.Keyword)}
+	}
+	if s.first && s.canSkip() {
+		count = whole
+		delete(page, "aggs")
+		page["track_total_hits"] = false
+	}
+	if !s.first {
 		after := []any{}
 		for _, k := range s.cursor.After.Keys {
 			after = append(after, jsontext.Value(k.Value))
 		}
-		request["search_after"] = append(after, searchindex.SortableHash(s.cursor.After.Hash), s.cursor.After.ID)
+		page["search_after"] = append(after, searchindex.SortableHash(s.cursor.After.Hash), s.cursor.After.ID)
 	}
-	body, err := json.Marshal(request, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("search: encode request: %w", err)
-	}
-	return body, nil
+	return page, count, nil
 }
 
 // remoteRequestError returns the error of a request that cannot be sent, or whose response is not exact.
@@ -272,6 +276,12 @@ func withoutInnerHits(n algebra.Node) (algebra.Node, error) {
 // placeOf returns the place of a hit. The values of sort keys stay as OpenSearch wrote them.
 func placeOf(hit searchHit) (planner.Place, error) {
 	var p planner.Place
+	if f := hit.Fields; len(f.Hash) == 1 && len(f.ID) == 1 {
+		score := strconv.FormatFloat(float64(hit.Score), 'g', -1, 32)
+		return planner.Place{
+			Keys: []planner.Key{{Value: score}}, Hash: searchindex.HashOf(f.Hash[0]), ID: f.ID[0], Score: hit.Score,
+		}, nil
+	}
 	own := len(hit.Sort) - 2
 	var sortable int64
 	if own < 0 || json.Unmarshal(hit.Sort[own], &sortable) != nil || json.Unmarshal(hit.Sort[own+1], &p.ID) != nil {
@@ -287,32 +297,40 @@ func placeOf(hit searchHit) (planner.Place, error) {
 // stepRemote is the step that searches in OpenSearch.
 const stepRemote = "opensearch"
 
-// searchRemote sends a search. Searches of one session read the same copies of shards, whose scores may differ.
-func (s *Searcher) searchRemote(ctx context.Context, body []byte, session string) (res *searchResponse, err error) {
-	ctx, span := s.deps.Tracer.Start(ctx, "search "+stepRemote, trace.WithSpanKind(trace.SpanKindClient))
+// sendRemote sends a search. Searches of one session read the same copies of shards, whose scores may differ.
+func (s *Search) sendRemote(ctx context.Context, request dsl.Object) (res *searchResponse, err error) {
+	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search "+stepRemote, trace.WithSpanKind(trace.SpanKindClient))
 	defer func() {
 		if err != nil {
 			span.SetStatus(codes.Error, "query failed")
 		}
 		span.End()
 	}()
-	// The request is canceled with its context, and with it the search in the cluster.
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	path := "/" + s.remote.alias + "/_search?search_type=dfs_query_then_fetch&allow_partial_search_results=false" +
-		"&request_cache=false&preference=" + session
+	body, err := json.Marshal(request, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("search: encode request: %w", err)
+	}
+	remote := s.searcher.remote
+	path := "/" + remote.alias + "/_search?search_type=dfs_query_then_fetch&allow_partial_search_results=false" +
+		"&request_cache=false&preference=" + hex.EncodeToString(s.cursor.Query)
 	for attempt := 1; ; attempt++ {
 		res = &searchResponse{}
-		err = s.remote.Do(ctx, http.MethodPost, path, body, res)
+		// The request is canceled with its context, and with it the search in the cluster.
+		err = remote.Do(ctx, http.MethodPost, path, body, res)
 		if !opensearch.IsNotFound(err) || attempt > 1 {
 			break
 		} // A replay has switched the alias and deleted the index.
 	}
 	switch {
 	case err != nil:
-		return nil, s.remoteError(err)
+		return nil, s.searcher.remoteError(err)
 	case res.TimedOut:
-		return nil, s.timeLimitError()
+		return nil, s.searcher.timeLimitError()
+	}
+	for i, hit := range res.Hits.Hits {
+		if res.Hits.Hits[i].place, err = placeOf(hit); err != nil {
+			return nil, err
+		}
 	}
 	return res, nil
 }
@@ -355,14 +373,23 @@ func (s *Searcher) remoteError(err error) error {
 	return fmt.Errorf("search: %w", err)
 }
 
-// explainRemote returns the request that a search sends. OpenSearch does not tell how many documents it would read.
+// explainRemote returns the requests that a search begins with. OpenSearch does not tell how many documents it would read.
 func (s *Search) explainRemote() (*Explanation, error) {
-	body, err := s.remoteRequest()
+	page, count, err := s.remoteRequests()
 	if err != nil {
 		return nil, err
 	}
-	return &Explanation{
-		Query:      algebra.Describe(s.node),
-		Statements: []Statement{{Step: stepRemote, SQL: string(body), Parameters: map[string]string{}}},
-	}, nil
+	requests := []dsl.Object{page}
+	if count != nil {
+		requests = []dsl.Object{count, s.withoutTieBreak(page)}
+	}
+	e := &Explanation{Query: algebra.Describe(s.node)}
+	for _, request := range requests {
+		body, err := json.Marshal(request, json.Deterministic(true))
+		if err != nil {
+			return nil, fmt.Errorf("search: encode request: %w", err)
+		}
+		e.Statements = append(e.Statements, Statement{Step: stepRemote, SQL: string(body), Parameters: map[string]string{}})
+	}
+	return e, nil
 }

@@ -36,8 +36,14 @@ func (r Renderer) Sort(keys []planner.Sort) ([]Object, error) {
 			out = append(out, Object{valueField(k.Field): parameters})
 		}
 	}
-	return append(out, Object{searchindex.FieldHash: Object{"order": "asc"}},
-		Object{searchindex.FieldID: Object{"order": "asc"}}), nil
+	return append(out, r.TieBreak()...), nil
+}
+
+// TieBreak returns the last sort keys.
+func (Renderer) TieBreak() []Object {
+	return []Object{
+		{searchindex.FieldHash: Object{"order": "asc"}}, {searchindex.FieldID: Object{"order": "asc"}},
+	}
 }
 
 func order(descending bool) string {
