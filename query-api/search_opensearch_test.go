@@ -5,6 +5,7 @@ package queryapi_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,8 +15,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/opensearch"
@@ -198,4 +201,42 @@ func TestSearch_OpenSearchIndexMayChangeWhileAPageIsRanked(t *testing.T) {
 			require.Equal(t, ids(f.search(query)), ids(got))
 		})
 	}
+}
+
+// documentReads counts the statements that read documents.
+type documentReads struct {
+	driver.Conn
+	n atomic.Int64
+}
+
+func (d *documentReads) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	if !strings.Contains(query, "system.parts") &&
+		(strings.Contains(query, "network_people") || strings.Contains(query, "seen_versions")) {
+		d.n.Add(1)
+	}
+	return d.Conn.Query(ctx, query, args...)
+}
+
+func TestSearch_OpenSearchHitsHaveDocumentsOfTheCallsTables(t *testing.T) {
+	conn := &documentReads{}
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		conn.Conn = d.ClickHouse
+		d.ClickHouse = conn
+	})
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	const query = `{"query":{"match_all":{}}}`
+	first := f.search(query)
+	require.Positive(t, conn.n.Load())
+	conn.n.Store(0)
+	require.Equal(t, first["results"], f.search(query)["results"])
+	require.Zero(t, conn.n.Load(), "documents come from memory while the tables do not change")
+
+	f.syncSearch = func(record.Kind) {} // the index is late
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p1","last_updated":"2030","username":"ada","headline":"new"}`,
+		`{"profile_id":"p2","last_updated":"2030","username":"bob","deleted":true}`)
+	got := f.search(query)
+	require.NotContains(t, ids(got), "p2", "withdrawn")
+	require.Contains(t, fmt.Sprint(got["results"]), "headline:new")
+	require.Positive(t, conn.n.Load())
 }

@@ -189,24 +189,9 @@ func (s *Search) documents(
 
 // cluster returns the name of the cluster that the tables are on, empty for a single server, and its number of shards.
 func (s *Searcher) cluster(ctx context.Context) (name string, shards int, err error) {
-	s.mu.Lock()
-	layout := s.layout
-	s.mu.Unlock()
-	if layout == nil {
-		found, err := readmodel.FindLayout(ctx, s.deps.Conn)
-		if errors.Is(err, readmodel.ErrNoTables) {
-			return "", 0, &Unavailable{Reason: "search is not available: " + err.Error()}
-		}
-		if err != nil {
-			return "", 0, s.statementError(stepLayout, err)
-		}
-		layout = &found
-		s.mu.Lock()
-		s.layout = layout
-		s.mu.Unlock()
-	}
-	if layout.Cluster == "" {
-		return "", 1, nil
+	layout, err := s.findLayout(ctx)
+	if err != nil || layout.Cluster == "" {
+		return "", 1, err
 	}
 	err = s.query(ctx, stepLayout, planner.ShardsStatement(layout.Cluster), func(rows driver.Rows) error {
 		var n uint64
@@ -215,6 +200,27 @@ func (s *Searcher) cluster(ctx context.Context) (name string, shards int, err er
 		return err
 	})
 	return layout.Cluster, shards, err
+}
+
+// findLayout returns the layout of the tables, which it reads once.
+func (s *Searcher) findLayout(ctx context.Context) (*readmodel.Layout, error) {
+	s.mu.Lock()
+	layout := s.layout
+	s.mu.Unlock()
+	if layout != nil {
+		return layout, nil
+	}
+	found, err := readmodel.FindLayout(ctx, s.deps.Conn)
+	if errors.Is(err, readmodel.ErrNoTables) {
+		return nil, &Unavailable{Reason: "search is not available: " + err.Error()}
+	}
+	if err != nil {
+		return nil, s.statementError(stepLayout, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.layout = &found
+	return &found, nil
 }
 
 // stepLayout is the step that reads the layout of the tables.

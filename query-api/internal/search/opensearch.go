@@ -110,6 +110,8 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if s.isCounted() {
 		return &ranking{}, nil
 	}
+	state := s.readDocumentState(ctx)
+	defer state.stop()
 	res, err := s.rankRemote(ctx)
 	if err != nil {
 		return nil, err
@@ -154,7 +156,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if len(keys) == 0 {
 		return r, nil
 	}
-	r.documents, err = s.searcher.deps.Documents(ctx, keys, readstore.AsOf{})
+	r.documents, err = s.searcher.deps.Documents(ctx, keys, state.wait())
 	return r, err
 }
 

@@ -36,11 +36,7 @@ func ShardsStatement(cluster string) Statement {
 func PartsStatement(cluster string) Statement {
 	tables := []string{table, SeenTable, documentsTable, linkedTable}
 	if cluster == "" {
-		return Statement{
-			SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows, toUInt32(0) FROM system.parts WHERE active " +
-				"AND database = currentDatabase() AND table IN ('" + strings.Join(tables, "', '") + "')",
-			OneThread: true,
-		}
+		return partsStatement(tables)
 	}
 	source := "clusterAllReplicas('" + cluster + "', system."
 	return Statement{
@@ -51,6 +47,17 @@ func PartsStatement(cluster string) Statement {
 			strings.Join(tables, local+"', '") + local + "') UNION ALL SELECT '', '', '', toUInt64(0), " +
 			"_shard_num FROM " + source + "one)",
 		OneThread: true, SkipUnavailable: true,
+	}
+}
+
+// DocumentPartsStatement is the PartsStatement of a single server for the tables of newer versions and of documents.
+func DocumentPartsStatement() Statement { return partsStatement([]string{SeenTable, documentsTable}) }
+
+func partsStatement(tables []string) Statement {
+	return Statement{
+		SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows, toUInt32(0) FROM system.parts WHERE active " +
+			"AND database = currentDatabase() AND table IN ('" + strings.Join(tables, "', '") + "')",
+		OneThread: true,
 	}
 }
 
