@@ -21,6 +21,7 @@ import (
 	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/dsl"
+	"muster/query-api/internal/search/latest"
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/searchindex"
 )
@@ -30,6 +31,8 @@ type cluster struct {
 	*opensearch.Client
 	alias    string
 	renderer dsl.Renderer
+	// documents reads the state of the tables that documents are read from.
+	documents *latest.Reader[readstore.AsOf]
 }
 
 func newCluster(deps Deps) *cluster {
@@ -110,8 +113,10 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if s.isCounted() {
 		return &ranking{}, nil
 	}
-	state := s.readDocumentState(ctx)
-	defer state.stop()
+	var state *latest.Reading[readstore.AsOf]
+	if s.request.Size > 0 {
+		state = s.searcher.remote.documents.Begin() // is read while OpenSearch searches
+	}
 	res, err := s.rankRemote(ctx)
 	if err != nil {
 		return nil, err
@@ -156,7 +161,11 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if len(keys) == 0 {
 		return r, nil
 	}
-	r.documents, err = s.searcher.deps.Documents(ctx, keys, state.wait())
+	as, err := state.Wait(ctx)
+	if err != nil { // The documents are read from the tables, whose errors are the caller's.
+		as = readstore.AsOf{}
+	}
+	r.documents, err = s.searcher.deps.Documents(ctx, keys, as)
 	return r, err
 }
 

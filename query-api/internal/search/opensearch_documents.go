@@ -11,46 +11,17 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// documentState is the state of the tables that documents are read from, while it is read.
-type documentState struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	as     readstore.AsOf
-}
-
-// readDocumentState begins to read the state of the tables that documents are read from, if any are. Its stop must be
-// called.
-func (s *Search) readDocumentState(ctx context.Context) *documentState {
-	ctx, cancel := context.WithCancel(ctx)
-	d := &documentState{cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(d.done)
-		if s.request.Size > 0 {
-			d.as = s.searcher.documentsAsOf(ctx)
-		}
-	}()
-	return d
-}
-
-func (d *documentState) wait() readstore.AsOf {
-	<-d.done
-	return d.as
-}
-
-func (d *documentState) stop() {
-	d.cancel()
-	<-d.done
-}
-
 // stepDocuments is the step that reads the state of the tables that documents are read from.
 const stepDocuments = "documents"
 
-// documentsAsOf returns the state of the tables that documents are read from, no older than the call. It is unknown on a
-// cluster, whose replicas differ, and if it cannot be read: cached documents are then not used.
-func (s *Searcher) documentsAsOf(ctx context.Context) readstore.AsOf {
+// readDocumentState returns the state of the tables that documents are read from. It is unknown on a cluster, whose
+// replicas differ.
+func (s *Searcher) readDocumentState(ctx context.Context) (readstore.AsOf, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
 	layout, err := s.findLayout(ctx)
 	if err != nil || layout.Cluster != "" {
-		return readstore.AsOf{}
+		return readstore.AsOf{}, err
 	}
 	var parts []string
 	unseen := true
@@ -65,9 +36,6 @@ func (s *Searcher) documentsAsOf(ctx context.Context) readstore.AsOf {
 		unseen = unseen && (table != planner.SeenTable || n == 0)
 		return nil
 	})
-	if err != nil {
-		return readstore.AsOf{}
-	}
 	slices.Sort(parts)
-	return readstore.AsOf{State: strings.Join(parts, "\n"), Unseen: unseen}
+	return readstore.AsOf{State: strings.Join(parts, "\n"), Unseen: unseen}, err
 }

@@ -26,6 +26,7 @@ import (
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
+	"muster/query-api/internal/search/latest"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
 	"muster/schemas/readmodel"
@@ -154,7 +155,9 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	if deps.Beside != nil {
 		s.admission = deps.Beside.admission
 	}
-	if s.remote == nil {
+	if s.remote != nil {
+		s.remote.documents = latest.New(s.readDocumentState, nil)
+	} else {
 		s.index = postings.New(postings.Config{
 			Collection: s.collection, MaxBytes: cfg.IndexBytes, Loads: cfg.Threads, Cluster: s.cluster,
 		}, s.readIndex)
@@ -194,6 +197,9 @@ func (s *Searcher) WarmUp() error {
 func (s *Searcher) Close() {
 	if s.index != nil {
 		s.index.Close()
+	}
+	if s.remote != nil {
+		s.remote.documents.Close()
 	}
 }
 

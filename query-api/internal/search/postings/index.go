@@ -15,6 +15,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/query-api/internal/search/latest"
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/readmodel"
 )
@@ -102,11 +103,11 @@ type Index struct {
 	stop     context.CancelFunc
 	working  sync.WaitGroup
 
+	refreshes *latest.Reader[*Snapshot]
+
 	mu       sync.Mutex
 	snapshot *Snapshot
 	number   uint64
-	next     *refresh // calls from now on wait for it
-	running  bool
 	cache    cache
 	// begun are parts that failed refreshes have read. Only refreshes touch it.
 	begun       map[string]*part
@@ -123,6 +124,7 @@ func New(cfg Config, query Query) *Index {
 	}
 	x := &Index{cfg: cfg, query: ofCollection, cache: newCache(cfg.MaxBytes)}
 	x.lifetime, x.stop = context.WithCancel(context.Background())
+	x.refreshes = latest.New(x.refresh, x.prefetch)
 	for i := range x.loads {
 		x.loads[i] = make(chan struct{}, cfg.Loads)
 	}
@@ -194,74 +196,37 @@ func (x *Index) Bytes() int {
 	return x.cache.size
 }
 
-// refresh is one reading of the list of parts, for all calls that began before it.
-type refresh struct {
-	done     chan struct{}
-	snapshot *Snapshot
-	err      error
-}
-
 // Latest returns a snapshot no older than the call. It waits until the people of new parts have been read or ctx ends.
-// Reading continues in the background.
-func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
-	x.mu.Lock()
-	r := x.next
-	if r == nil {
-		r = &refresh{done: make(chan struct{})}
-		x.next = r
-	}
-	if !x.running {
-		x.running = true
-		x.working.Go(x.runRefreshes)
-	}
-	x.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.snapshot, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
+// Reading continues in the background, since later calls need it.
+func (x *Index) Latest(ctx context.Context) (*Snapshot, error) { return x.refreshes.Begin().Wait(ctx) }
 
-// runRefreshes refreshes the snapshot while calls wait for it. A refresh outlives the calls, since later ones need it.
-func (x *Index) runRefreshes() {
-	for {
+// refresh returns the newest snapshot.
+func (x *Index) refresh(ctx context.Context) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, SharedTimeout)
+	defer cancel()
+	s, err := x.read(ctx)
+	var unavailable *Unavailable
+	switch {
+	case errors.As(err, &unavailable):
 		x.mu.Lock()
-		r := x.next
-		x.next = nil // later calls wait for the next refresh
-		x.running = r != nil
+		x.snapshot = nil
+		x.cache.retain(nil, "")
 		x.mu.Unlock()
-		if r == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(x.lifetime, SharedTimeout)
-		r.snapshot, r.err = x.read(ctx)
-		cancel()
-		var unavailable *Unavailable
-		switch {
-		case errors.As(r.err, &unavailable):
-			x.mu.Lock()
-			x.snapshot = nil
-			x.cache.retain(nil, "")
-			x.mu.Unlock()
-		case errors.Is(r.err, context.DeadlineExceeded) && x.lifetime.Err() == nil:
-			r.err = &Unavailable{
-				fmt.Sprintf(
-					"search is not available: new %s could not be read within %v, and reading continues",
-					x.cfg.Collection.Name, SharedTimeout,
-				),
-			}
-		}
-		close(r.done)
-		if r.err == nil {
-			x.prefetch(r.snapshot)
+	case errors.Is(err, context.DeadlineExceeded) && x.lifetime.Err() == nil:
+		err = &Unavailable{
+			fmt.Sprintf(
+				"search is not available: new %s could not be read within %v, and reading continues",
+				x.cfg.Collection.Name, SharedTimeout,
+			),
 		}
 	}
+	return s, err
 }
 
 // Close cancels background work and waits for it. The Index must not be used afterwards.
 func (x *Index) Close() {
 	x.stop()
+	x.refreshes.Close()
 	x.working.Wait()
 }
 

@@ -23,13 +23,9 @@ type Prefetch struct {
 // exist yet.
 func (x *Index) WarmUp(prefetch Prefetch) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.running {
-		return
-	}
 	x.prefetching = &prefetch
-	x.next, x.running = &refresh{done: make(chan struct{})}, true
-	x.working.Go(x.runRefreshes)
+	x.mu.Unlock()
+	x.refreshes.Begin()
 }
 
 // prefetch starts reading the new large parts of a snapshot. Only refreshes call it.
