@@ -204,6 +204,9 @@ func (s *Search) remoteRequests() (page, count dsl.Object, err error) {
 	// OpenSearch returns no hits beyond the window; the total tells whether there are more.
 	page["size"] = min(s.request.Size+1, MaxWindow-s.request.From)
 	page["track_scores"] = s.scored()
+	if len(innerClauses(s.node)) == 0 {
+		page["stored_fields"] = "_none_" // not even _id
+	}
 	if s.request.From > 0 {
 		page["from"] = s.request.From
 	}

@@ -19,6 +19,9 @@ const (
 	tieSample = 100
 	// tieGrowth is the factor from one range to the next.
 	tieGrowth = 16
+	// tieMargin is how many hits beyond the page are ranked by scores, in case that few people have the score of its last
+	// hit. They cost less than another request.
+	tieMargin = 40
 )
 
 // rankRemote returns the total, the aggregations, and the hits of the page and the one after it, in order.
@@ -60,7 +63,7 @@ func (s *Search) rankRemote(ctx context.Context) (*searchResponse, error) {
 }
 
 // isRankedByScore reports whether a page is ranked by scores, then hashes and IDs. If OpenSearch sorts by all three, it
-// reads the values of everyone who has a score of the page: all of them, if scores are constant.
+// reads the values of all people who have a score of the page: of all matches, if scores are constant.
 func (s *Search) isRankedByScore() bool {
 	return s.sorts[0].Kind == planner.SortScore && s.sorts[0].Descending && s.request.From == 0 && s.collapse == nil &&
 		(len(s.sorts) == 1 || s.sorts[1].Kind == planner.SortDocument)
@@ -85,37 +88,45 @@ func (s *Search) withoutTieBreak(page dsl.Object) dsl.Object {
 	page = maps.Clone(page)
 	delete(page, "sort")
 	page["docvalue_fields"] = []string{searchindex.FieldHash, searchindex.FieldID}
+	page["size"] = s.request.Size + 1 + s.tieMargin()
 	return page
 }
 
-// breakTies orders hits that are ranked by scores alone by score, hash and ID. If not everyone with the score of the last
-// hit of the page fits on it, it searches for those with the lowest hashes, in a range of hashes that grows. total is
-// the number of people who match.
+// tieMargin returns the number of hits beyond the page and the one after it: none if hits are large.
+func (s *Search) tieMargin() int {
+	if len(innerClauses(s.node)) > 0 || len(s.named) > 0 {
+		return 0
+	}
+	return tieMargin
+}
+
+// breakTies orders hits that are ranked by scores alone by score, hash and ID, and returns those of the page and the one
+// after it. If there may be more people with the score of the last hit of the page, it searches for those with the
+// lowest hashes, in a range of hashes that grows. total is the number of people who match.
 func (s *Search) breakTies(ctx context.Context, page dsl.Object, hits []searchHit, total int64) ([]searchHit, error) {
 	size := s.request.Size
-	people := int64(tieSample * (size + 1))
-	for len(hits) > size && hits[size].Score == hits[size-1].Score {
-		boundary, isWhole := hits[size].Score, people >= total
-		tied, err := s.sendRemote(ctx, s.tiesRequest(page, boundary, float64(people)/float64(total)))
+	if asked := size + 1 + s.tieMargin(); len(hits) < asked || hits[asked-1].Score < hits[size-1].Score {
+		slices.SortFunc(hits, compareScores)
+		return hits[:min(size+1, len(hits))], nil
+	}
+	for people := int64(tieSample * (size + 1)); ; people *= tieGrowth {
+		tied, err := s.sendRemote(ctx, s.tiesRequest(page, hits[size].Score, float64(people)/float64(total)))
 		if err != nil {
 			return nil, err
 		}
-		merged, ok := mergeTies(hits, tied.Hits.Hits, boundary)
-		if ok && len(merged) == len(hits) {
-			hits = merged
-			break
+		merged, ok := mergeTies(hits[:size+1], tied.Hits.Hits, hits[size].Score)
+		if ok && len(merged) > size {
+			slices.SortFunc(merged, compareScores)
+			return merged, nil
 		}
-		if !ok || isWhole { // The index has changed since the first request.
+		if !ok || people >= total { // The index has changed since the first request.
 			whole, err := s.sendRemote(ctx, page)
 			if err != nil {
 				return nil, err
 			}
 			return whole.Hits.Hits, nil
 		}
-		people *= tieGrowth
 	}
-	slices.SortFunc(hits, compareScores)
-	return hits, nil
 }
 
 // tiesRequest asks for people with at least a score and the lowest hashes. Only the given share of the hashes is
@@ -130,7 +141,7 @@ func (s *Search) tiesRequest(page dsl.Object, score float32, share float64) dsl.
 	}
 	// The parameter min_score of a request is applied too late for OpenSearch to skip people with greater hashes.
 	ties["query"] = dsl.Object{"function_score": dsl.Object{"query": query, "min_score": score}}
-	ties["sort"] = s.searcher.remote.renderer.TieBreak()
+	ties["sort"], ties["size"] = s.searcher.remote.renderer.TieBreak(), page["size"]
 	return ties
 }
 
