@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
@@ -206,12 +207,17 @@ func TestSearch_OpenSearchIndexMayChangeWhileAPageIsRanked(t *testing.T) {
 // documentReads counts the statements that read documents.
 type documentReads struct {
 	driver.Conn
-	n atomic.Int64
+	n      atomic.Int64
+	denied atomic.Bool // the user may not read system.parts
 }
 
 func (d *documentReads) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
-	if !strings.Contains(query, "system.parts") &&
-		(strings.Contains(query, "network_people") || strings.Contains(query, "seen_versions")) {
+	switch {
+	case strings.Contains(query, "system.parts"):
+		if d.denied.Load() {
+			return nil, &ch.Exception{Code: 497, Message: "muster: Not enough privileges"}
+		}
+	case strings.Contains(query, "network_people"), strings.Contains(query, "seen_versions"):
 		d.n.Add(1)
 	}
 	return d.Conn.Query(ctx, query, args...)
@@ -239,4 +245,13 @@ func TestSearch_OpenSearchHitsHaveDocumentsOfTheCallsTables(t *testing.T) {
 	require.NotContains(t, ids(got), "p2", "withdrawn")
 	require.Contains(t, fmt.Sprint(got["results"]), "headline:new")
 	require.Positive(t, conn.n.Load())
+
+	conn.denied.Store(true)
+	for range 3 {
+		conn.n.Store(0)
+		require.Equal(t, ids(got), ids(f.search(query)))
+		require.Positive(t, conn.n.Load(), "the state of the tables is unknown")
+	}
+	require.Equal(t, 1, strings.Count(f.log.String(), "search: documents are not cached"))
+	require.NotContains(t, f.log.String(), "search: statement failed")
 }

@@ -59,7 +59,7 @@ func (s *Searcher) statementError(step string, err error) error {
 		if step == stepDictionary && (unindexed(code) || code == proto.ErrAccessDenied) {
 			return &unindexedError{err}
 		}
-		if postings.Shared(step) && code == proto.ErrAccessDenied {
+		if (postings.Shared(step) || step == stepDocuments) && code == proto.ErrAccessDenied {
 			return fmt.Errorf("search %s: %w", step, err)
 		}
 		switch code {

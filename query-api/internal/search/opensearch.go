@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +34,7 @@ type cluster struct {
 	renderer dsl.Renderer
 	// documents reads the state of the tables that documents are read from.
 	documents *latest.Reader[readstore.AsOf]
+	denied    sync.Once // logs that it may not be read
 }
 
 func newCluster(deps Deps) *cluster {
@@ -132,7 +134,7 @@ func (s *Search) executeRemote(ctx context.Context) (*ranking, error) {
 	if r.more = len(hits) > s.request.Size; r.more {
 		hits = hits[:s.request.Size]
 	} else if s.request.From+s.request.Size == MaxWindow {
-		r.more = s.cursor.Total > MaxWindow // see remoteRequest
+		r.more = s.cursor.Total > MaxWindow // see remoteRequests
 	}
 	keys := make([]readstore.DocumentKey, len(hits))
 	clauses := innerClauses(s.node)

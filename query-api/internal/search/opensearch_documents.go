@@ -2,11 +2,14 @@ package search
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search/planner"
 )
@@ -36,6 +39,12 @@ func (s *Searcher) readDocumentState(ctx context.Context) (readstore.AsOf, error
 		unseen = unseen && (table != planner.SeenTable || n == 0)
 		return nil
 	})
+	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrAccessDenied {
+		s.remote.denied.Do(func() {
+			s.deps.Logger.Warn("search: documents are not cached, the ClickHouse user may not read the parts of the tables",
+				slog.Any("error", err), slog.String("hint", "GRANT SELECT ON system.parts"))
+		})
+	}
 	slices.Sort(parts)
 	return readstore.AsOf{State: strings.Join(parts, "\n"), Unseen: unseen}, err
 }
