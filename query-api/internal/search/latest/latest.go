@@ -30,9 +30,8 @@ type Reading[T any] struct {
 // New returns a Reader. One call of read runs at a time. after, unless nil, is called with each value once those who wait
 // for it have it. Close must be called.
 func New[T any](read func(context.Context) (T, error), after func(T)) *Reader[T] {
-	r := &Reader[T]{read: read, after: after}
-	r.ctx, r.stop = context.WithCancel(context.Background())
-	return r
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // Close calls it
+	return &Reader[T]{read: read, after: after, ctx: ctx, stop: stop}
 }
 
 // Begin returns a reading that begins after the call, or has been requested by other calls and has not begun.
