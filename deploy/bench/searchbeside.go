@@ -288,7 +288,9 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 	slices.Sort(slower)
 	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
 	wide, err := compareFirst(ctx, "texts over all fields", wideSearches(), ours, theirs, out,
-		func(s *searchable, body string) ([]time.Duration, error) { return s.many(ctx, body, 1, 2*b.searchLength()) })
+		func(s *searchable, body string) ([]time.Duration, error) {
+			return s.many(ctx, body, 1, 2*b.searchLength())
+		})
 	if err != nil {
 		return nil, err
 	}
