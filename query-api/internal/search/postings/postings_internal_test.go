@@ -343,7 +343,7 @@ func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 }
 
 func TestBatchSize_AdaptsToDurations(t *testing.T) {
-	var s batchSize
+	s := batchSize{most: 16}
 	record := func(read int, elapsed time.Duration, whole bool) int {
 		s.record(read, elapsed, whole)
 		return s.length()

@@ -93,8 +93,11 @@ func (l *loader) loadElements(n *needs) error {
 	return l.checkSize()
 }
 
-// maxLeavesPerStatement is the maximum number of leaves that a statement reads.
-const maxLeavesPerStatement = 16
+// The maximum numbers of leaves and of lengths that a statement reads. Most leaves are read from indexes in one select.
+const (
+	maxLeavesPerStatement  = 64
+	maxLengthsPerStatement = 16
+)
 
 // A statement should take a few hundred milliseconds: if the query's time ends first, its result is lost, and the next
 // query has to read it again.
@@ -103,9 +106,9 @@ const (
 	longStatement  = 400 * time.Millisecond
 )
 
-// batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones. The
-// zero value starts with maxLeavesPerStatement.
+// batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones.
 type batchSize struct {
+	most   int
 	mu     sync.Mutex
 	halved int // how often the number was halved
 }
@@ -113,14 +116,14 @@ type batchSize struct {
 func (s *batchSize) length() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maxLeavesPerStatement >> s.halved
+	return s.most >> s.halved
 }
 
 // record adapts the size to a statement that read a number of items and whether it completed.
 func (s *batchSize) record(read int, elapsed time.Duration, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	length := maxLeavesPerStatement >> s.halved
+	length := s.most >> s.halved
 	switch {
 	case length > 1 && (elapsed > longStatement || !whole && elapsed > shortStatement):
 		s.halved++
