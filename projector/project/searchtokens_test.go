@@ -122,23 +122,33 @@ func TestSearchPeople_HasTextIndexes(t *testing.T) {
 	var names []string
 	require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM "+
 		"system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))
-	want := []string{
-		"network_username_filter", "profile_full_name_filter", "profile_personal_email_filter",
-		"experience_company_url_filter", "network_url_tokens_filter",
-		"network_url_filter", "profile_id_filter", "profile_headline_filter", "profile_summary_filter",
-		"profile_image_url_filter", "experience_description_filter",
-	}
+	want := []string{"values_filter"}
+	var filtered []string
 	for _, f := range readmodel.SearchFields() {
-		if f.Linked { // not in the table
+		if f.Linked || f.Type != readmodel.SearchText {
 			continue
 		}
-		if f.Indexed {
-			want = append(want, f.Tokens()+"_index")
+		of := func(column, expression string, isIndexed, isFiltered bool) {
+			switch {
+			case isIndexed:
+				want = append(want, column+"_index")
+			case isFiltered:
+				want = append(want, column+"_filter")
+			default:
+				filtered = append(filtered, expression)
+			}
 		}
-		if f.KeywordIndexed {
-			want = append(want, f.Column+"_index")
+		flat := f.Tokens()
+		if f.Nested != "" {
+			flat = "arrayFlatten(" + flat + ")"
 		}
+		of(f.Tokens(), flat, f.Indexed, f.Filtered)
+		of(f.Column, f.Column, f.KeywordIndexed, f.KeywordFiltered)
 	}
+	var expression string
+	require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT expr FROM system.data_skipping_indices WHERE "+
+		"database = currentDatabase() AND table = 'search_people' AND name = 'values_filter'").Scan(&expression))
+	require.Equal(t, strings.Join(filtered, ", "), expression)
 	require.ElementsMatch(t, want, names)
 	require.LessOrEqual(t, len(names), 50)
 	require.LessOrEqual(t, s.Count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND "+

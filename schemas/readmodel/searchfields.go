@@ -52,6 +52,9 @@ type SearchField struct {
 	Type   SearchType
 	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
 	Indexed, KeywordIndexed bool
+	// Filtered and KeywordFiltered report whether the tokens and the whole values have a filter of their own, which
+	// excludes ranges of rows. Without an index or a filter of their own, they are in the filter of the table, if any.
+	Filtered, KeywordFiltered bool
 	// Counted reports whether the text has a column of repeats of its own: those with many repeats.
 	Counted bool
 	// Subfields reports whether the text has the subfields .folded and .code.
@@ -71,14 +74,17 @@ func SearchFields() []SearchField {
 	const (
 		tokens = 1 << iota
 		whole
+		tokensFilter
+		wholeFilter
 		counted
 		subfields
 	)
 	field := func(path string, t SearchType, flags int) SearchField {
 		f := SearchField{
 			Path: path, Column: strings.ReplaceAll(path, ".", "_"), Type: t,
-			Indexed: flags&tokens != 0, KeywordIndexed: flags&whole != 0, Counted: flags&counted != 0,
-			Subfields: flags&subfields != 0,
+			Indexed: flags&tokens != 0, KeywordIndexed: flags&whole != 0,
+			Filtered: flags&tokensFilter != 0, KeywordFiltered: flags&wholeFilter != 0,
+			Counted: flags&counted != 0, Subfields: flags&subfields != 0,
 		}
 		for _, nested := range SearchNested() {
 			if strings.HasPrefix(path, nested+".") {
@@ -95,16 +101,16 @@ func SearchFields() []SearchField {
 	languages := linked("codehost.languages", SearchText)
 	languages.Nested, languages.Flat = languages.Path, true
 	return []SearchField{
-		field("network_url", SearchText, 0),
-		field("network_username", SearchText, tokens),
-		field("profile_id", SearchText, 0),
+		field("network_url", SearchText, tokensFilter|wholeFilter),
+		field("network_username", SearchText, tokens|wholeFilter),
+		field("profile_id", SearchText, wholeFilter),
 		field("updated_at", SearchDate, 0),
 		field("profile.first_name", SearchText, tokens|subfields),
 		field("profile.last_name", SearchText, tokens|subfields),
-		field("profile.full_name", SearchText, tokens|subfields),
-		field("profile.headline", SearchText, tokens|counted|subfields),
-		field("profile.summary", SearchText, tokens|counted|subfields),
-		field("profile.image_url", SearchText, 0),
+		field("profile.full_name", SearchText, tokens|wholeFilter|subfields),
+		field("profile.headline", SearchText, tokens|wholeFilter|counted|subfields),
+		field("profile.summary", SearchText, tokens|wholeFilter|counted|subfields),
+		field("profile.image_url", SearchText, wholeFilter),
 		field("profile.connections", SearchLong, 0),
 		field("profile.followers", SearchLong, 0),
 		field("profile.location.raw_address", SearchText, tokens|subfields),
@@ -112,8 +118,8 @@ func SearchFields() []SearchField {
 		field("profile.location.state", SearchText, tokens|subfields),
 		field("profile.location.country", SearchText, tokens|whole|subfields),
 		field("profile.location.country_code", SearchText, whole),
-		field("profile.location.continent", SearchText, subfields),
-		field("profile.personal_email", SearchText, tokens),
+		field("profile.location.continent", SearchText, tokens|subfields),
+		field("profile.personal_email", SearchText, tokens|wholeFilter),
 		field("current_position.title", SearchText, tokens|subfields),
 		field("current_position.company_name", SearchText, tokens|subfields),
 		field("current_position.company_id", SearchText, 0),
@@ -124,15 +130,15 @@ func SearchFields() []SearchField {
 		field("experience.title", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_name", SearchText, tokens|whole|counted|subfields),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, tokens|counted),
+		field("experience.company_url", SearchText, tokens|wholeFilter|counted),
 		field("experience.location", SearchText, tokens|counted|subfields),
-		field("experience.description", SearchText, tokens|counted),
+		field("experience.description", SearchText, tokens|wholeFilter|counted),
 		field("experience.start_date", SearchDate, 0),
 		field("experience.end_date", SearchDate, 0),
 		field("experience.is_current", SearchBoolean, 0),
 		field("education.school_name", SearchText, tokens|whole),
 		field("education.school_id", SearchText, whole),
-		field("education.school_url", SearchText, 0),
+		field("education.school_url", SearchText, tokens),
 		field("education.degree", SearchText, tokens),
 		field("education.field_of_study", SearchText, tokens),
 		field("education.start_date", SearchDate, 0),
@@ -140,8 +146,8 @@ func SearchFields() []SearchField {
 		field("certifications.name", SearchText, tokens|whole),
 		field("certifications.issuer", SearchText, tokens|whole),
 		field("certifications.issue_date", SearchDate, 0),
-		field("languages.language", SearchText, 0),
-		field("languages.proficiency", SearchText, 0),
+		field("languages.language", SearchText, tokens),
+		field("languages.proficiency", SearchText, tokens),
 		field("skills.skill", SearchText, tokens|whole|subfields),
 		linked("codehost.username", SearchText),
 		languages,

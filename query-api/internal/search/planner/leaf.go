@@ -57,7 +57,7 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	read := false
 	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
 	var indexed []int                  // of them, those that an index answers, but for their repeats
-	members := make(map[string][]int)  // other terms with repeats, by field
+	members := make(map[string][]int)  // the others, by field or, if a filter of the table excludes them, by object
 	repeats := make(map[string][]int)  // terms with repeats, by the column
 	patterns := make(map[string][]int) // the leaves that are patterns, by path
 	for i, l := range leaves {
@@ -79,6 +79,9 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 				indexed = append(indexed, i)
 			default:
 				key := t.Field.Name()
+				if t.Field.IsText() && !t.Field.Filtered || t.Field.Keyword && !t.Field.KeywordFiltered {
+					key = t.Field.Path[:strings.LastIndexByte(t.Field.Path, '.')+1]
+				}
 				members[key] = append(members[key], i)
 			}
 			if t.Field.IsText() || t.Field.Nested != "" {
@@ -119,7 +122,7 @@ func hasRepeats(f algebra.Field) bool {
 }
 
 // membersOf reads which people have several terms, in one select: planning a select of a wide table takes longer than
-// finding a term. An index answers all of them, or they belong to one field.
+// finding a term. An index answers all of them, or they are of one field or object.
 func (c *compiler) membersOf(leaves []Leaf, numbers []int) string {
 	root := &scope{}
 	conditions, states := make([]string, len(numbers)), make([]string, len(numbers))
