@@ -45,6 +45,14 @@ func (l Leaf) Key() string {
 	return b.String()
 }
 
+// Group is equal for leaves that a statement reads together.
+func (l Leaf) Group() string {
+	if t, ok := l.Node.(algebra.Term); ok && l.Path == "" && hasRepeats(t.Field) {
+		return t.Field.Repeats()
+	}
+	return ""
+}
+
 // LeafStatement reads the matches of leaves in some parts of the table, including replaced rows. The columns of its
 // rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the person; the frequency,
 // 1 if the leaf has none; the number of further elements that match, for nested fields evaluated on people; and, as

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -99,11 +100,11 @@ const (
 	maxLengthsPerStatement = 16
 )
 
-// A statement should take a few hundred milliseconds: if the query's time ends first, its result is lost, and the next
-// query has to read it again.
+// A statement should take at most a second: if the query's time ends first, its result is lost, and the next query has
+// to read it again. Short ones mostly plan: a select of the wide table takes 3 ms.
 const (
-	shortStatement = 100 * time.Millisecond
-	longStatement  = 400 * time.Millisecond
+	shortStatement = 250 * time.Millisecond
+	longStatement  = time.Second
 )
 
 // batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones.
@@ -151,9 +152,12 @@ func (l *loader) inBatches(batchSize *batchSize, all []string, read func(some []
 }
 
 func (l *loader) loadLeaves(n *needs) error {
-	// Keys by the parts that lack them and whether tokens have to be read, so that the words of a text are adjacent.
+	// Keys by the parts that lack them and whether tokens have to be read, so that those read together are adjacent.
 	loads := make(map[string][]string)
-	for _, key := range slices.Sorted(maps.Keys(n.leaves)) {
+	ordered := slices.SortedFunc(maps.Keys(n.leaves), func(a, b string) int {
+		return cmp.Or(strings.Compare(n.leaves[a].Group(), n.leaves[b].Group()), strings.Compare(a, b))
+	})
+	for _, key := range ordered {
 		leaf := n.leaves[key]
 		which := l.lacks(func(v *view) bool { return v.leaves[key] != nil })
 		if !strings.Contains(which, "\x01") {
