@@ -38,7 +38,7 @@ const MaxKeyword = 256
 // tokens: so a text is present if it has tokens or is not empty. Lengths are the sizes of the arrays of tokens.
 //
 // The column Repeats has a TermHash for each occurrence of a token but the first, in all elements together, and, if the
-// text is nested, for each whole value but the first. Texts of one object share it, unless they are Counted.
+// text is nested, for each whole value but the first. All texts share it, unless they are Counted.
 //
 // Numbers and dates are Int64, SearchMissing when missing; booleans UInt8. Nested ones are arrays with one
 // entry per element.
@@ -108,7 +108,7 @@ func SearchFields() []SearchField {
 		field("profile.first_name", SearchText, tokens|subfields),
 		field("profile.last_name", SearchText, tokens|subfields),
 		field("profile.full_name", SearchText, tokens|wholeFilter|subfields),
-		field("profile.headline", SearchText, tokens|wholeFilter|counted|subfields),
+		field("profile.headline", SearchText, tokens|wholeFilter|subfields),
 		field("profile.summary", SearchText, tokens|wholeFilter|counted|subfields),
 		field("profile.image_url", SearchText, wholeFilter),
 		field("profile.connections", SearchLong, 0),
@@ -174,14 +174,10 @@ func (f SearchField) Tokens() string { return f.Column + "_tokens" }
 
 // Repeats returns the column of the repeats of a text.
 func (f SearchField) Repeats() string {
-	of := "root"
-	switch {
-	case f.Counted:
-		of = f.Column
-	case f.Nested != "":
-		of = strings.ReplaceAll(f.Nested, ".", "_")
+	if f.Counted {
+		return f.Column + "_repeats"
 	}
-	return of + "_repeats"
+	return "other_repeats"
 }
 
 // NewElement is the bit of a TermHash of a repeat that is the first one of its element.

@@ -353,7 +353,7 @@ func TestBatchSize_AdaptsToDurations(t *testing.T) {
 	require.Equal(t, 16, record(16, 900*time.Millisecond, true))
 	require.Equal(t, 8, record(16, 1100*time.Millisecond, true), "a slow one")
 	require.Equal(t, 8, record(8, time.Millisecond, false), "no time was left")
-	require.Equal(t, 4, record(8, 300*time.Millisecond, false), "timed out")
+	require.Equal(t, 4, record(8, 200*time.Millisecond, false), "timed out")
 	require.Equal(t, 4, record(2, 50*time.Millisecond, true), "nothing more to read")
 	for range 5 {
 		s.record(1, 2*time.Second, false)

@@ -101,10 +101,11 @@ const (
 )
 
 // A statement should take at most a second: if the query's time ends first, its result is lost, and the next query has
-// to read it again. Short ones mostly plan: a select of the wide table takes 3 ms.
+// to read it again. Short ones mostly plan: a select of the wide table takes 3 ms. A cut one had little time.
 const (
 	shortStatement = 250 * time.Millisecond
 	longStatement  = time.Second
+	cutStatement   = 100 * time.Millisecond
 )
 
 // batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones.
@@ -126,7 +127,7 @@ func (s *batchSize) record(read int, elapsed time.Duration, whole bool) {
 	defer s.mu.Unlock()
 	length := s.most >> s.halved
 	switch {
-	case length > 1 && (elapsed > longStatement || !whole && elapsed > shortStatement):
+	case length > 1 && (elapsed > longStatement || !whole && elapsed > cutStatement):
 		s.halved++
 	case whole && elapsed < shortStatement && read == length && s.halved > 0:
 		s.halved--
