@@ -135,7 +135,8 @@ func searchDefaults() (changes []string) {
 		}
 		// The occurrences in elements, each with whether it is the first one of its element.
 		add := func(kind, elements string) {
-			pairs := "arrayFlatten(arrayMap(e -> arrayMap((t, n) -> (t, n = 1), e, arrayEnumerateUniq(e)), " + elements + "))"
+			pairs := "arrayFlatten(arrayMap(e -> arrayMap((t, n) -> (t, n = 1), e, arrayEnumerateUniq(e)), " +
+				elements + "))"
 			lists[f.Repeats()] = append(lists[f.Repeats()], "arrayMap(p -> bitOr(bitAnd(xxHash64(concat('"+
 				f.Column+"', char("+kind+"), p.1)), bitNot(toUInt64(1))), toUInt64(p.2)), "+
 				"arrayFilter((p, n) -> n > 1, "+pairs+", arrayEnumerateUniq(arrayMap(p -> p.1, "+pairs+"))))")
@@ -148,7 +149,8 @@ func searchDefaults() (changes []string) {
 		add("1", "arrayMap(v -> if(v = '' OR length(v) > 256, [], [v]), "+f.Column+")")
 	}
 	for _, column := range slices.Sorted(maps.Keys(lists)) {
-		changes = append(changes, " MODIFY COLUMN "+column+" DEFAULT arrayConcat("+strings.Join(lists[column], ", ")+")")
+		changes = append(changes,
+			" MODIFY COLUMN "+column+" DEFAULT arrayConcat("+strings.Join(lists[column], ", ")+")")
 	}
 	return changes
 }
