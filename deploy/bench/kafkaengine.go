@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"muster/schemas/readmodel"
@@ -126,22 +128,29 @@ FROM ` + source
 // searchDefaults returns the changes that make a table like search_people derive columns from tokens like the
 // projector.
 func searchDefaults() (changes []string) {
+	lists := make(map[string][]string) // by column of repeats
 	for _, f := range readmodel.SearchFields() {
-		if !f.Counted {
+		if f.Type != readmodel.SearchText || f.Linked {
 			continue
 		}
-		set := func(column, expression string) {
-			changes = append(changes, " MODIFY COLUMN "+column+" DEFAULT "+expression)
+		// The occurrences in elements, each with whether it is the first one of its element.
+		add := func(kind, elements string) {
+			pairs := "arrayFlatten(arrayMap(e -> arrayMap((t, n) -> (t, n = 1), e, arrayEnumerateUniq(e)), " +
+				elements + "))"
+			lists[f.Repeats()] = append(lists[f.Repeats()], "arrayMap(p -> bitOr(bitAnd(xxHash64(concat('"+
+				f.Column+"', char("+kind+"), p.1)), bitNot(toUInt64(1))), toUInt64(p.2)), "+
+				"arrayFilter((p, n) -> n > 1, "+pairs+", arrayEnumerateUniq(arrayMap(p -> p.1, "+pairs+"))))")
 		}
-		again := func(list string) string {
-			return "arrayFilter((t, n) -> n > 1, " + list + ", arrayEnumerateUniq(" + list + "))"
+		if f.Nested == "" {
+			add("0", "["+f.Tokens()+"]")
+			continue
 		}
-		all := f.Tokens()
-		if f.Nested != "" {
-			all = "arrayFlatten(" + all + ")"
-			set(f.Spread(), again("arrayFlatten(arrayMap(e -> arrayDistinct(e), "+f.Tokens()+"))"))
-		}
-		set(f.Repeats(), again(all))
+		add("0", f.Tokens())
+		add("1", "arrayMap(v -> if(v = '' OR length(v) > 256, [], [v]), "+f.Column+")")
+	}
+	for _, column := range slices.Sorted(maps.Keys(lists)) {
+		changes = append(changes,
+			" MODIFY COLUMN "+column+" DEFAULT arrayConcat("+strings.Join(lists[column], ", ")+")")
 	}
 	return changes
 }

@@ -34,6 +34,7 @@ func TestSearchPeople_DerivedColumnsEqualClickHouse(t *testing.T) {
 	}
 	s.Insert("odd", odd...)
 	require.Greater(t, s.Count("SELECT count() FROM search_people"), uint64(200))
+	repeats := make(map[string][]string) // expressions by column
 	for _, f := range readmodel.SearchFields() {
 		if f.Linked { // not in the table
 			continue
@@ -45,33 +46,31 @@ func TestSearchPeople_DerivedColumnsEqualClickHouse(t *testing.T) {
 		if f.Nested != "" {
 			flat = "arrayFlatten(" + f.Tokens() + ")"
 		}
-		again := func(list string) string {
-			return "arrayFilter((t, n) -> n > 1, " + list + ", arrayEnumerateUniq(" + list + "))"
-		}
 		wrong := []string{"has(" + flat + ", '')"}
 		if f.Nested != "" {
 			wrong = append(wrong, "length("+f.Tokens()+") != length("+f.Column+")")
 		}
-		if f.Counted {
-			wrong = append(wrong, f.Repeats()+" != "+again(flat))
-		}
-		if f.Counted && f.Nested != "" {
-			wrong = append(wrong,
-				f.Spread()+" != "+again("arrayFlatten(arrayMap(e -> arrayDistinct(e), "+f.Tokens()+"))"))
-		}
+		repeats[f.Repeats()] = append(repeats[f.Repeats()], repeatsOf(f)...)
 		for _, w := range wrong {
 			require.Zero(t, s.Count("SELECT count() FROM search_people WHERE "+w), w)
 		}
 		require.NotZero(t, s.Count("SELECT sum(length("+flat+")) FROM search_people"), f.Path)
 	}
+	require.Len(t, repeats, 5)
+	for column, lists := range repeats {
+		require.Zero(t, s.Count("SELECT count() FROM search_people WHERE arraySort("+column+") != arraySort(arrayConcat("+
+			strings.Join(lists, ", ")+"))"), column)
+		require.NotZero(t, s.Count("SELECT sum(length("+column+")) FROM search_people"), column)
+	}
 	var text, email string
-	var headline, address, repeats, spread, whole []string
+	var headline, address, whole []string
+	var again []uint64
 	var titles [][]string
 	read := func(id string) {
 		require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT profile_headline, profile_headline_tokens, "+
 			"profile_personal_email, profile_personal_email_tokens, experience_title, experience_title_tokens, "+
-			"experience_title_repeats, experience_title_spread FROM search_people WHERE profile_id = '"+id+
-			"'").Scan(&text, &headline, &email, &address, &whole, &titles, &repeats, &spread))
+			"experience_title_repeats FROM search_people WHERE profile_id = '"+id+
+			"'").Scan(&text, &headline, &email, &address, &whole, &titles, &again))
 	}
 	read("signs")
 	require.Equal(t, "...", text)
@@ -80,16 +79,41 @@ func TestSearchPeople_DerivedColumnsEqualClickHouse(t *testing.T) {
 	require.Empty(t, address)
 	require.Equal(t, []string{"!!", "?", "", "a"}, whole)
 	require.Equal(t, [][]string{{}, {}, {}, {"a"}}, titles)
-	require.Empty(t, repeats)
-	require.Empty(t, spread)
+	require.Empty(t, again)
 	read("many")
 	require.Equal(t, long, text, "the subfield .code needs the whole text")
 	require.Len(t, headline, 54)
 	require.Empty(t, email, "too long for .keyword")
 	require.Equal(t, []string{"x.example", strings.Repeat("y", 255), "yyyyy"}, address)
 	require.Equal(t, []string{"two", "two", "two"}, titles[1])
-	require.Len(t, repeats, 36+3+1)
-	require.ElementsMatch(t, []string{"two", "seventeen"}, spread)
+	require.Len(t, again, 36+3+1)
+	title := readmodel.SearchField{Column: "experience_title"}
+	var isNew []uint64
+	for _, h := range again {
+		if h&readmodel.NewElement != 0 {
+			isNew = append(isNew, h)
+		}
+	}
+	require.ElementsMatch(t, []uint64{
+		title.TermHash("two", false) | readmodel.NewElement, title.TermHash("seventeen", false) | readmodel.NewElement,
+	}, isNew)
+}
+
+// repeatsOf returns expressions of the hashes of the repeats of a text: of its tokens, and of its whole values.
+func repeatsOf(f readmodel.SearchField) []string {
+	of := func(kind, elements string) string {
+		pairs := "arrayFlatten(arrayMap(e -> arrayMap((t, n) -> (t, n = 1), e, arrayEnumerateUniq(e)), " + elements + "))"
+		return "arrayMap(p -> bitOr(bitAnd(xxHash64(concat('" + f.Column + "', char(" + kind + "), p.1)), " +
+			"bitNot(toUInt64(1))), toUInt64(p.2)), arrayFilter((p, n) -> n > 1, " + pairs +
+			", arrayEnumerateUniq(arrayMap(p -> p.1, " + pairs + "))))"
+	}
+	if f.Nested == "" {
+		return []string{of("0", "["+f.Tokens()+"]")}
+	}
+	return []string{
+		of("0", f.Tokens()),
+		of("1", "arrayMap(v -> if(v = '' OR lengthUTF8(v) > 256, [], [v]), "+f.Column+")"),
+	}
 }
 
 // Each indexed text has an index for tokens and whole values, some others have a filter.
@@ -98,23 +122,33 @@ func TestSearchPeople_HasTextIndexes(t *testing.T) {
 	var names []string
 	require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM "+
 		"system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))
-	want := []string{
-		"network_username_filter", "profile_full_name_filter", "profile_personal_email_filter",
-		"experience_company_url_filter", "experience_company_url_tokens_filter", "network_url_tokens_filter",
-		"network_url_filter", "profile_id_filter", "profile_headline_filter", "profile_summary_filter",
-		"profile_image_url_filter", "experience_description_filter",
-	}
+	want := []string{"values_filter"}
+	var filtered []string
 	for _, f := range readmodel.SearchFields() {
-		if f.Linked { // not in the table
+		if f.Linked || f.Type != readmodel.SearchText {
 			continue
 		}
-		if f.Indexed {
-			want = append(want, f.Tokens()+"_index")
+		of := func(column, expression string, isIndexed, isFiltered bool) {
+			switch {
+			case isIndexed:
+				want = append(want, column+"_index")
+			case isFiltered:
+				want = append(want, column+"_filter")
+			default:
+				filtered = append(filtered, expression)
+			}
 		}
-		if f.KeywordIndexed {
-			want = append(want, f.Column+"_index")
+		flat := f.Tokens()
+		if f.Nested != "" {
+			flat = "arrayFlatten(" + flat + ")"
 		}
+		of(f.Tokens(), flat, f.Indexed, f.Filtered)
+		of(f.Column, f.Column, f.KeywordIndexed, f.KeywordFiltered)
 	}
+	var expression string
+	require.NoError(t, s.Conn.QueryRow(t.Context(), "SELECT expr FROM system.data_skipping_indices WHERE "+
+		"database = currentDatabase() AND table = 'search_people' AND name = 'values_filter'").Scan(&expression))
+	require.Equal(t, strings.Join(filtered, ", "), expression)
 	require.ElementsMatch(t, want, names)
 	require.LessOrEqual(t, len(names), 50)
 	require.LessOrEqual(t, s.Count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND "+

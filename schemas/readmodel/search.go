@@ -17,7 +17,9 @@ type searchTable struct {
 	hash       column[uint64]
 	id         column[string]
 	fields     []searchColumn // in the order of the collection's; created with the first row
+	repeats    []*hashLists
 	deriver    deriver
+	lengths    []int    // of the elements of a field
 	strings    []string // values of nested fields
 	numbers    []int64
 	flags      []uint8
@@ -52,10 +54,10 @@ func (t *searchTable) columns(of func() SearchCollection) []field {
 			if c.hasColumn {
 				own = append(own, field{f.Column, "String", &c.whole})
 			}
-			own = append(own, c.derived.columns(f)...)
+			own = append(own, c.derived.columns()...)
 		case f.Type == SearchText:
 			own = append(own, field{f.Column, "Array(String)", &c.wholes})
-			own = append(own, c.derived.columns(f)...)
+			own = append(own, c.derived.columns()...)
 		case f.Type == SearchBoolean:
 			own = append(own, field{f.Column, "Array(UInt8)", &c.flags})
 		case f.Nested == "":
@@ -63,6 +65,9 @@ func (t *searchTable) columns(of func() SearchCollection) []field {
 		default:
 			own = append(own, field{f.Column, "Array(Int64)", &c.numbers})
 		}
+	}
+	for _, r := range t.repeats {
+		own = append(own, field{r.name, "Array(UInt64)", r})
 	}
 	return t.common.columns(own...)
 }
@@ -76,9 +81,24 @@ func (t *searchTable) prepare(of func() SearchCollection) {
 		if f.Linked {
 			continue
 		}
-		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted},
-			hasColumn: f.Column != t.collection.ID})
+		c := searchColumn{field: f, hasColumn: f.Column != t.collection.ID}
+		if f.Type == SearchText {
+			c.derived = derivedColumns{field: f, repeats: t.repeatsOf(f.Repeats())}
+		}
+		t.fields = append(t.fields, c)
 	}
+}
+
+// repeatsOf returns the column of repeats with a name.
+func (t *searchTable) repeatsOf(name string) *hashLists {
+	for _, r := range t.repeats {
+		if r.name == name {
+			return r
+		}
+	}
+	r := &hashLists{name: name}
+	t.repeats = append(t.repeats, r)
+	return r
 }
 
 // reset clears state that Batch.Reset does not clear, as it resets columns only.
@@ -172,12 +192,10 @@ func (r *searchRow) end() {
 			}
 		case c.field.Type == SearchText:
 			begin := len(t.strings)
+			t.lengths = t.deriver.elements(&c.derived, c.values, t.lengths[:0])
 			for i, v := range c.values {
-				words := t.deriver.element(&c.derived, v, i)
-				c.derived.tokens.endElement(words)
-				t.strings = append(t.strings, c.stored(v, words))
+				t.strings = append(t.strings, c.stored(v, t.lengths[i]))
 			}
-			t.deriver.endRow(&c.derived, len(c.values))
 			c.wholes.add(t.strings[begin:len(t.strings):len(t.strings)])
 		case c.field.Type == SearchBoolean:
 			begin := len(t.flags)
@@ -196,6 +214,9 @@ func (r *searchRow) end() {
 		}
 		clear(c.values)
 		c.values, c.integers, c.booleans = c.values[:0], c.integers[:0], c.booleans[:0]
+	}
+	for _, r := range t.repeats {
+		r.endRow()
 	}
 }
 

@@ -3,6 +3,8 @@ package readmodel
 import (
 	"strings"
 	"unicode/utf16"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // SearchType is the type of a searchable field (rulings.md, Search: Elasticsearch's field types).
@@ -33,9 +35,10 @@ const MaxKeyword = 256
 // Text at the root has the columns <column> (the text, empty when missing) and <column>_tokens (Array(String)). Text
 // in a nested path has arrays with one entry per element: <column> Array(String), <column>_tokens
 // Array(Array(String)). A text that is longer than MaxKeyword is empty in <column> unless it has Subfields or no
-// tokens: so a text is present if it has tokens or is not empty. Counted text also has <column>_repeats (n-1 entries
-// for each token that occurs n times, in all elements together) and, if it is nested, <column>_spread (n-1 entries for
-// each token that n elements have). Lengths are the sizes of the arrays of tokens.
+// tokens: so a text is present if it has tokens or is not empty. Lengths are the sizes of the arrays of tokens.
+//
+// The column Repeats has a TermHash for each occurrence of a token but the first, in all elements together, and, if the
+// text is nested, for each whole value but the first. All texts share it, unless they are Counted.
 //
 // Numbers and dates are Int64, SearchMissing when missing; booleans UInt8. Nested ones are arrays with one
 // entry per element.
@@ -49,8 +52,10 @@ type SearchField struct {
 	Type   SearchType
 	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
 	Indexed, KeywordIndexed bool
-	// Counted reports whether frequencies of tokens have columns of their own, so that they are read without the
-	// tokens: those of long texts.
+	// Filtered and KeywordFiltered report whether the tokens and the whole values have a filter of their own, which
+	// excludes ranges of rows. Without an index or a filter of their own, they are in the filter of the table, if any.
+	Filtered, KeywordFiltered bool
+	// Counted reports whether the text has a column of repeats of its own: those with many repeats.
 	Counted bool
 	// Subfields reports whether the text has the subfields .folded and .code.
 	Subfields bool
@@ -69,14 +74,17 @@ func SearchFields() []SearchField {
 	const (
 		tokens = 1 << iota
 		whole
+		tokensFilter
+		wholeFilter
 		counted
 		subfields
 	)
 	field := func(path string, t SearchType, flags int) SearchField {
 		f := SearchField{
 			Path: path, Column: strings.ReplaceAll(path, ".", "_"), Type: t,
-			Indexed: flags&tokens != 0, KeywordIndexed: flags&whole != 0, Counted: flags&counted != 0,
-			Subfields: flags&subfields != 0,
+			Indexed: flags&tokens != 0, KeywordIndexed: flags&whole != 0,
+			Filtered: flags&tokensFilter != 0, KeywordFiltered: flags&wholeFilter != 0,
+			Counted: flags&counted != 0, Subfields: flags&subfields != 0,
 		}
 		for _, nested := range SearchNested() {
 			if strings.HasPrefix(path, nested+".") {
@@ -93,16 +101,16 @@ func SearchFields() []SearchField {
 	languages := linked("codehost.languages", SearchText)
 	languages.Nested, languages.Flat = languages.Path, true
 	return []SearchField{
-		field("network_url", SearchText, 0),
-		field("network_username", SearchText, tokens),
-		field("profile_id", SearchText, 0),
+		field("network_url", SearchText, tokensFilter|wholeFilter),
+		field("network_username", SearchText, tokens|wholeFilter),
+		field("profile_id", SearchText, wholeFilter),
 		field("updated_at", SearchDate, 0),
 		field("profile.first_name", SearchText, tokens|subfields),
 		field("profile.last_name", SearchText, tokens|subfields),
-		field("profile.full_name", SearchText, tokens|subfields),
-		field("profile.headline", SearchText, tokens|counted|subfields),
-		field("profile.summary", SearchText, tokens|counted|subfields),
-		field("profile.image_url", SearchText, 0),
+		field("profile.full_name", SearchText, tokens|wholeFilter|subfields),
+		field("profile.headline", SearchText, tokens|wholeFilter|subfields),
+		field("profile.summary", SearchText, tokens|wholeFilter|subfields),
+		field("profile.image_url", SearchText, wholeFilter),
 		field("profile.connections", SearchLong, 0),
 		field("profile.followers", SearchLong, 0),
 		field("profile.location.raw_address", SearchText, tokens|subfields),
@@ -111,7 +119,7 @@ func SearchFields() []SearchField {
 		field("profile.location.country", SearchText, tokens|whole|subfields),
 		field("profile.location.country_code", SearchText, whole),
 		field("profile.location.continent", SearchText, subfields),
-		field("profile.personal_email", SearchText, tokens),
+		field("profile.personal_email", SearchText, tokens|wholeFilter),
 		field("current_position.title", SearchText, tokens|subfields),
 		field("current_position.company_name", SearchText, tokens|subfields),
 		field("current_position.company_id", SearchText, 0),
@@ -120,17 +128,17 @@ func SearchFields() []SearchField {
 		field("education_count", SearchLong, 0),
 		field("years_of_experience", SearchLong, 0),
 		field("experience.title", SearchText, tokens|whole|counted|subfields),
-		field("experience.company_name", SearchText, tokens|whole|counted|subfields),
+		field("experience.company_name", SearchText, tokens|whole|subfields),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, 0),
-		field("experience.location", SearchText, tokens|subfields),
-		field("experience.description", SearchText, tokens|counted),
+		field("experience.company_url", SearchText, tokensFilter|wholeFilter|counted),
+		field("experience.location", SearchText, tokens|counted|subfields),
+		field("experience.description", SearchText, tokens|wholeFilter|counted),
 		field("experience.start_date", SearchDate, 0),
 		field("experience.end_date", SearchDate, 0),
 		field("experience.is_current", SearchBoolean, 0),
 		field("education.school_name", SearchText, tokens|whole),
 		field("education.school_id", SearchText, whole),
-		field("education.school_url", SearchText, 0),
+		field("education.school_url", SearchText, tokens),
 		field("education.degree", SearchText, tokens),
 		field("education.field_of_study", SearchText, tokens),
 		field("education.start_date", SearchDate, 0),
@@ -164,11 +172,27 @@ func UnsearchableFields() []string {
 // Tokens returns the column of tokens of a text.
 func (f SearchField) Tokens() string { return f.Column + "_tokens" }
 
-// Repeats returns the column of repeated tokens of a Counted text.
-func (f SearchField) Repeats() string { return f.Column + "_repeats" }
+// Repeats returns the column of the repeats of a text.
+func (f SearchField) Repeats() string {
+	if f.Counted {
+		return f.Column + "_repeats"
+	}
+	return "other_repeats"
+}
 
-// Spread returns the column of the tokens that several elements of a nested Counted text have.
-func (f SearchField) Spread() string { return f.Column + "_spread" }
+// NewElement is the bit of a TermHash of a repeat that is the first one of its element.
+const NewElement = 1
+
+// TermHash identifies a token of a text, or a whole value, in the column Repeats. NewElement is not set.
+func (f SearchField) TermHash(term string, whole bool) uint64 {
+	kind := byte(0)
+	if whole {
+		kind = 1
+	}
+	var stack [96]byte
+	buf := append(append(append(stack[:0], f.Column...), kind), term...)
+	return xxhash.Sum64(buf) &^ NewElement
+}
 
 // IsKeyword reports whether a whole value is short enough for .keyword.
 func IsKeyword(s string) bool {

@@ -9,31 +9,24 @@ import (
 // derivedColumns are the columns of a text in search_people other than the text (SearchField). The client computes
 // them: as DEFAULT expressions they cost 60 ms per insert and 2 ms per query (deploy/docs/benchmarks.md).
 type derivedColumns struct {
-	tokens          tokenLists
-	repeats, spread tokenLists // of counted texts
-	counted         bool
+	field   SearchField
+	tokens  tokenLists
+	repeats *hashLists // of the field, and perhaps of others
 }
 
-// columns returns the columns of a field.
-func (d *derivedColumns) columns(f SearchField) []field {
-	own := []field{{f.Tokens(), "Array(String)", &d.tokens}}
-	if f.Nested != "" {
-		own[0].kind = "Array(Array(String))"
-		d.tokens.nested = true
+// columns returns the columns of a field, without its repeats.
+func (d *derivedColumns) columns() []field {
+	kind := "Array(String)"
+	if d.tokens.nested = d.field.Nested != ""; d.tokens.nested {
+		kind = "Array(Array(String))"
 	}
-	if f.Counted {
-		own = append(own, field{f.Repeats(), "Array(String)", &d.repeats})
-	}
-	if f.Counted && f.Nested != "" {
-		own = append(own, field{f.Spread(), "Array(String)", &d.spread})
-	}
-	return own
+	return []field{{d.field.Tokens(), kind, &d.tokens}}
 }
 
 // deriver fills the derived columns row by row.
 type deriver struct {
 	found []analysis.Token
-	words []word // distinct words of the current row
+	words []word // distinct words of the current row, or distinct values
 	index map[string]int
 }
 
@@ -46,7 +39,8 @@ type word struct {
 // text adds the row of a root field and returns its number of tokens.
 func (d *deriver) text(c *derivedColumns, value string) int {
 	n := d.element(c, value, 0)
-	d.endRow(c, n)
+	c.tokens.endRow(n)
+	d.forget()
 	return n
 }
 
@@ -58,28 +52,49 @@ func (d *deriver) element(c *derivedColumns, value string, element int) int {
 	d.found = analysis.Analyze(d.found[:0], value)
 	for _, t := range d.found {
 		c.tokens.add(t.Text)
-		if !c.counted {
-			continue
-		}
-		repeated, spread := d.countToken(t.Text, element)
-		if repeated {
-			c.repeats.add(t.Text)
-		}
-		if spread {
-			c.spread.add(t.Text)
-		}
+		d.count(c, t.Text, element, false)
 	}
 	n := len(d.found)
 	clear(d.found) // Releases the value.
 	return n
 }
 
+// elements adds the row of a nested field, and returns the numbers of tokens of its elements.
+func (d *deriver) elements(c *derivedColumns, values []string, lengths []int) []int {
+	for i, v := range values {
+		n := d.element(c, v, i)
+		c.tokens.endElement(n)
+		lengths = append(lengths, n)
+	}
+	c.tokens.endRow(len(values))
+	d.forget()
+	for i, v := range values {
+		if v != "" && IsKeyword(v) {
+			d.count(c, v, i, true)
+		}
+	}
+	d.forget()
+	return lengths
+}
+
+// count counts a token of an element, or a whole value.
+func (d *deriver) count(c *derivedColumns, term string, element int, whole bool) {
+	repeated, isNew := d.countWord(term, element)
+	if !repeated {
+		return
+	}
+	hash := c.field.TermHash(term, whole)
+	if isNew {
+		hash |= NewElement
+	}
+	c.repeats.hashes = append(c.repeats.hashes, hash)
+}
+
 // maxLinearWords is the maximum number of words for linear search; more are indexed.
 const maxLinearWords = 16
 
-// countToken records a token of an element. repeated: the row had it before; spread: it is new in the element and
-// another element had it.
-func (d *deriver) countToken(token string, element int) (repeated, spread bool) {
+// countWord records a word of an element. repeated: the row had it before; isNew: in other elements only.
+func (d *deriver) countWord(token string, element int) (repeated, isNew bool) {
 	at := -1
 	if len(d.words) <= maxLinearWords {
 		for i := range d.words {
@@ -93,9 +108,9 @@ func (d *deriver) countToken(token string, element int) (repeated, spread bool) 
 	}
 	if at >= 0 {
 		w := &d.words[at]
-		spread = w.element != element
+		isNew = w.element != element
 		w.element = element
-		return true, spread
+		return true, isNew
 	}
 	d.words = append(d.words, word{text: token, element: element})
 	switch n := len(d.words); {
@@ -112,19 +127,45 @@ func (d *deriver) countToken(token string, element int) (repeated, spread bool) 
 	return false, false
 }
 
-// endRow ends the row of a field with a number of tokens, or of elements if it is nested.
-func (d *deriver) endRow(c *derivedColumns, n int) {
-	c.tokens.endRow(n)
-	if !c.counted {
-		return
-	}
-	c.repeats.endRest()
-	c.spread.endRest()
+// forget forgets the words.
+func (d *deriver) forget() {
 	if len(d.words) > maxLinearWords {
 		clear(d.index)
 	}
 	clear(d.words)
 	d.words = d.words[:0]
+}
+
+// hashLists is a column of lists of hashes.
+type hashLists struct {
+	name   string
+	hashes []uint64
+	ends   []int // of each row
+}
+
+func (l *hashLists) endRow() { l.ends = append(l.ends, len(l.hashes)) }
+
+func (l *hashLists) reset() { l.hashes, l.ends = l.hashes[:0], l.ends[:0] }
+
+// appendTo appends pointers, which need no allocation each.
+func (l *hashLists) appendTo(dst driver.BatchColumn) error {
+	pointers := make([]*uint64, len(l.hashes))
+	for i := range l.hashes {
+		pointers[i] = &l.hashes[i]
+	}
+	var none any = []*uint64(nil) // Allocated once: many lists are empty.
+	begin := 0
+	for _, end := range l.ends {
+		list := none
+		if end > begin {
+			list = pointers[begin:end]
+		}
+		if err := dst.AppendRow(list); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
 }
 
 // tokenLists is a column of token lists, or of lists of such lists, in one buffer.
@@ -133,7 +174,6 @@ type tokenLists struct {
 	ends     []int // of each token
 	elements []int // tokens of each element, if nested
 	rows     []int // tokens of each row, or elements if nested
-	ended    int   // tokens of the rows, if ended by endRest
 	nested   bool
 }
 
@@ -146,12 +186,6 @@ func (l *tokenLists) endElement(tokens int) { l.elements = append(l.elements, to
 
 func (l *tokenLists) endRow(n int) { l.rows = append(l.rows, n) }
 
-// endRest ends a row with the tokens since the last one.
-func (l *tokenLists) endRest() {
-	l.rows = append(l.rows, len(l.ends)-l.ended)
-	l.ended = len(l.ends)
-}
-
 // bytes returns the buffer, for reserveCapacity.
 func (l *tokenLists) bytes() *[]byte { return &l.arena }
 
@@ -159,7 +193,7 @@ func (l *tokenLists) reset() {
 	if cap(l.arena) > maxKeptArena {
 		l.arena, l.ends = nil, nil
 	}
-	l.arena, l.ends, l.elements, l.rows, l.ended = l.arena[:0], l.ends[:0], l.elements[:0], l.rows[:0], 0
+	l.arena, l.ends, l.elements, l.rows = l.arena[:0], l.ends[:0], l.elements[:0], l.rows[:0]
 }
 
 func (l *tokenLists) appendTo(dst driver.BatchColumn) error {
@@ -167,7 +201,7 @@ func (l *tokenLists) appendTo(dst driver.BatchColumn) error {
 	if l.nested {
 		return l.appendNested(dst, &r)
 	}
-	var none any = []*string(nil) // Allocated once: most lists of repeats are empty.
+	var none any = []*string(nil) // Allocated once: many lists are empty.
 	for _, n := range l.rows {
 		list := none
 		if n > 0 {

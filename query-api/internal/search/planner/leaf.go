@@ -2,6 +2,7 @@ package planner
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,16 +45,28 @@ func (l Leaf) Key() string {
 	return b.String()
 }
 
+// Group is equal for leaves that a statement reads together.
+func (l Leaf) Group() string {
+	if t, ok := l.Node.(algebra.Term); ok && l.Path == "" && hasRepeats(t.Field) {
+		return t.Field.Repeats()
+	}
+	return ""
+}
+
 // LeafStatement reads the matches of leaves in some parts of the table, including replaced rows. The columns of its
 // rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the person; the frequency,
 // 1 if the leaf has none; the number of further elements that match, for nested fields evaluated on people; and, as
-// groupBitmapState, the offsets of all rows of the part with these values.
+// groupBitmapState, the offsets of all rows of the part with these values. If there are several frequencies of a leaf
+// for an offset, the greatest counts, with its number of elements.
 func LeafStatement(leaves []Leaf, parts []string) Statement {
 	c := newCompiler()
 	names := c.strs(parts)
 	var selects []string
 	read := false
 	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
+	var indexed []int                  // of them, those that an index answers, but for their repeats
+	members := make(map[string][]int)  // the others, by field or, if a filter of the table excludes them, by object
+	repeats := make(map[string][]int)  // terms with repeats, by the column
 	patterns := make(map[string][]int) // the leaves that are patterns, by path
 	for i, l := range leaves {
 		if p, ok := l.Node.(algebra.Pattern); ok {
@@ -65,12 +78,23 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 			continue
 		}
 		if t, ok := l.Node.(algebra.Term); ok {
-			key := l.Path
-			// Columns are read: those of other fields only for their own terms.
-			if key != "" || !HasDictionary(t.Field) || t.Field.IsText() && !t.Field.Counted {
-				key += "\x00" + t.Field.Name()
+			switch {
+			case l.Path != "" || !hasRepeats(t.Field):
+				key := l.Path + "\x00" + t.Field.Name()
+				terms[key] = append(terms[key], i)
+				continue
+			case HasDictionary(t.Field):
+				indexed = append(indexed, i)
+			default:
+				key := t.Field.Name()
+				if t.Field.IsText() && !t.Field.Filtered || t.Field.Keyword && !t.Field.KeywordFiltered {
+					key = t.Field.Path[:strings.LastIndexByte(t.Field.Path, '.')+1]
+				}
+				members[key] = append(members[key], i)
 			}
-			terms[key] = append(terms[key], i)
+			if t.Field.IsText() || t.Field.Nested != "" {
+				repeats[t.Field.Repeats()] = append(repeats[t.Field.Repeats()], i)
+			}
 			continue
 		}
 		selects = append(selects, c.leaf(l, i))
@@ -84,6 +108,15 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
 		}
 	}
+	if len(indexed) > 0 {
+		selects = append(selects, c.membersOf(leaves, indexed))
+	}
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		selects = append(selects, c.membersOf(leaves, members[key]))
+	}
+	for _, key := range slices.Sorted(maps.Keys(repeats)) {
+		selects = append(selects, c.repeatsOf(leaves, repeats[key]))
+	}
 	for _, key := range slices.Sorted(maps.Keys(patterns)) {
 		selects = append(selects, c.patternsOf(leaves, patterns[key]))
 	}
@@ -91,9 +124,67 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
 }
 
-// termsOf reads several terms in one select. In small tables, planning a select of a wide table takes longer than
-// finding a term; and the columns with word frequencies are read once. The terms are evaluated on people and have
-// indexes, or belong to one field.
+// hasRepeats reports whether the frequencies of a field's terms are those of a column of repeats.
+func hasRepeats(f algebra.Field) bool {
+	return f.IsString() && f.Subfield == "" && !f.Linked && !f.Identity
+}
+
+// membersOf reads which people have several terms, in one select: planning a select of a wide table takes longer than
+// finding a term. An index answers all of them, or they are of one field or object.
+func (c *compiler) membersOf(leaves []Leaf, numbers []int) string {
+	root := &scope{}
+	conditions, states := make([]string, len(numbers)), make([]string, len(numbers))
+	for k, i := range numbers {
+		conditions[k] = c.match(leaves[i].Node, root)
+		states[k] = "(toUInt16(" + strconv.Itoa(i) + "), groupBitmapStateIf(toUInt32(_part_offset), " +
+			conditions[k] + "))"
+	}
+	return "SELECT u.1 AS leaf, part, toUInt32(0) AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " +
+		"unhex(hex(u.2)) FROM (SELECT toString(_part) AS part, arrayJoin([" + strings.Join(states, ", ") + "]) AS u" +
+		rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) + " GROUP BY part)"
+}
+
+// repeatsOf reads the frequencies above 1 of terms in one column of repeats, and in how many further elements they are.
+func (c *compiler) repeatsOf(leaves []Leaf, numbers []int) string {
+	root := &scope{}
+	column := ""
+	var conditions, hashes, texts, from, to []string
+	for _, i := range numbers {
+		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatement
+		condition := yes
+		if HasDictionary(t.Field) {
+			condition = c.match(t, root)
+		}
+		if condition == no {
+			continue
+		}
+		column = t.Field.Repeats()
+		conditions = append(conditions, condition)
+		hash := t.Field.TermHash(t.Text, t.Field.Keyword)
+		from, to = append(from, strconv.FormatUint(hash, 10)), append(to, strconv.Itoa(i))
+		hashes = append(hashes, strconv.FormatUint(hash, 10), strconv.FormatUint(hash|readmodel.NewElement, 10))
+		if t.Field.IsText() {
+			texts = append(texts, strconv.Itoa(i))
+		}
+	}
+	list := func(kind string, values []string) string {
+		return c.param("Array("+kind+")", "["+strings.Join(values, ",")+"]")
+	}
+	if len(hashes) == 0 { // no term can match
+		return c.membersOf(leaves, numbers)
+	}
+	return "SELECT leaf, part, toUInt32(0) AS element, toFloat64(if(leaf IN " + list("UInt16", texts) +
+		", 1 + n, 1)) AS frequency, toUInt32(s) AS spread, unhex(hex(groupBitmapState(row))) FROM (SELECT " +
+		"transform(bitAnd(h, " + strconv.FormatUint(math.MaxUint64^readmodel.NewElement, 10) + "), " +
+		list("UInt64", from) + ", " + list("UInt16", to) + ", toUInt16(0)) AS leaf, toString(_part) AS part, " +
+		"toUInt32(_part_offset) AS row, count() AS n, sum(bitAnd(h, " + strconv.Itoa(readmodel.NewElement) +
+		")) AS s FROM (SELECT _part, _part_offset, arrayJoin(arrayFilter(h -> h IN " + list("UInt64", hashes) + ", " +
+		column + ")) AS h" + rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) +
+		") GROUP BY leaf, part, row) GROUP BY leaf, part, frequency, spread"
+}
+
+// termsOf reads several terms in one select, of one field: its columns are read once, and planning a select of a wide
+// table takes longer than finding a term.
 func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	var pairs, conditions []string
@@ -107,10 +198,10 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 		frequency, spread := c.frequencies(n, inner)
 		value := "toFloat64(" + frequency + ")"
 		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatement
-		case t.Field.IsText() && !t.Field.Counted: // 0 if it does not match
+		case t.Field.IsText(): // 0 if it does not match
 		case !inner.nested():
 			value = "if(" + condition + ", " + value + ", 0.)"
-		case !t.Field.IsText():
+		default:
 			value = "toFloat64(" + c.match(n, inner) + ")"
 		}
 		pairs = append(pairs, "(toUInt16("+strconv.Itoa(i)+"), "+value+", toUInt32("+spread+"))")
@@ -199,15 +290,10 @@ func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread stri
 	case algebra.Term:
 		f := n.Field
 		switch {
-		case f.IsText() && (s.nested() || !f.Counted):
+		case f.IsText():
 			frequency = "countEqual(" + c.tokens(f, s) + ", " + c.str(n.Text) + ")"
 			if s.many(f) {
 				spread = "arrayCount(e -> has(e, " + c.str(n.Text) + "), " + c.tokenLists(f) + ") - 1"
-			}
-		case f.IsText():
-			frequency = "1 + countEqual(" + f.Repeats() + ", " + c.str(n.Text) + ")"
-			if s.many(f) {
-				spread = "countEqual(" + f.Spread() + ", " + c.str(n.Text) + ")"
 			}
 		case s.many(f) && f.Type == readmodel.SearchBoolean:
 			spread = "countEqual(" + f.Column + ", " + c.boolean01(n.Text) + ") - 1"

@@ -122,7 +122,10 @@ func New(cfg Config, query Query) *Index {
 	ofCollection := func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
 		return query(ctx, step, s.Of(cfg.Collection), scan)
 	}
-	x := &Index{cfg: cfg, query: ofCollection, cache: newCache(cfg.MaxBytes)}
+	x := &Index{
+		cfg: cfg, query: ofCollection, cache: newCache(cfg.MaxBytes),
+		leafBatch: batchSize{most: maxLeavesPerStatement}, lengthBatch: batchSize{most: maxLengthsPerStatement},
+	}
 	x.lifetime, x.stop = context.WithCancel(context.Background())
 	x.refreshes = latest.New(x.refresh, x.prefetch)
 	for i := range x.loads {

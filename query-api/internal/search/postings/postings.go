@@ -51,7 +51,7 @@ type builder struct {
 	freqs  []float64
 	codes  []uint8   // by unit; allocated with the second frequency
 	exact  []float64 // by unit; allocated if codes do not suffice
-	spread map[uint32]uint32
+	spread []uint32  // by unit; allocated with the first one
 }
 
 func newBuilder(size int) *builder {
@@ -92,23 +92,30 @@ func (b *builder) frequency(value float64) frequency {
 	return frequency{value: value}
 }
 
+// add adds a unit. If it is added several times, the greatest frequency and the greatest spread count.
 func (b *builder) add(unit uint32, f frequency, spread uint32) error {
 	if int(unit) >= b.size {
 		return fmt.Errorf("postings: unit %d of %d", unit, b.size)
 	}
-	b.bits[unit>>6] |= 1 << (unit & 63)
-	b.n++
+	word, bit := &b.bits[unit>>6], uint64(1)<<(unit&63)
+	isNew := *word&bit == 0
+	if isNew {
+		*word |= bit
+		b.n++
+	}
 	switch {
 	case b.exact != nil:
-		b.exact[unit] = f.value
-	case f.code > 0:
+		if isNew || b.exact[unit] < f.value {
+			b.exact[unit] = f.value
+		}
+	case b.codes != nil && (isNew || b.freqs[b.codes[unit]] < f.value):
 		b.codes[unit] = f.code
 	}
 	if spread > 0 {
 		if b.spread == nil {
-			b.spread = make(map[uint32]uint32)
+			b.spread = make([]uint32, b.size)
 		}
-		b.spread[unit] = spread
+		b.spread[unit] = max(b.spread[unit], spread)
 	}
 	return nil
 }

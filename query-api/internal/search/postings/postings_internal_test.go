@@ -343,20 +343,20 @@ func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 }
 
 func TestBatchSize_AdaptsToDurations(t *testing.T) {
-	var s batchSize
+	s := batchSize{most: 16}
 	record := func(read int, elapsed time.Duration, whole bool) int {
 		s.record(read, elapsed, whole)
 		return s.length()
 	}
 	require.Equal(t, 16, s.length())
 	require.Equal(t, 16, record(16, 50*time.Millisecond, true), "never more")
-	require.Equal(t, 16, record(16, 300*time.Millisecond, true))
-	require.Equal(t, 8, record(16, 500*time.Millisecond, true), "a slow one")
+	require.Equal(t, 16, record(16, 900*time.Millisecond, true))
+	require.Equal(t, 8, record(16, 1100*time.Millisecond, true), "a slow one")
 	require.Equal(t, 8, record(8, time.Millisecond, false), "no time was left")
 	require.Equal(t, 4, record(8, 200*time.Millisecond, false), "timed out")
 	require.Equal(t, 4, record(2, 50*time.Millisecond, true), "nothing more to read")
 	for range 5 {
-		s.record(1, time.Second, false)
+		s.record(1, 2*time.Second, false)
 	}
 	require.Equal(t, 1, s.length(), "never none")
 	require.Equal(t, 2, record(1, 10*time.Millisecond, true), "a fast one")

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -93,19 +94,23 @@ func (l *loader) loadElements(n *needs) error {
 	return l.checkSize()
 }
 
-// maxLeavesPerStatement is the maximum number of leaves that a statement reads.
-const maxLeavesPerStatement = 16
-
-// A statement should take a few hundred milliseconds: if the query's time ends first, its result is lost, and the next
-// query has to read it again.
+// The maximum numbers of leaves and of lengths that a statement reads. Most leaves are read from indexes in one select.
 const (
-	shortStatement = 100 * time.Millisecond
-	longStatement  = 400 * time.Millisecond
+	maxLeavesPerStatement  = 64
+	maxLengthsPerStatement = 16
 )
 
-// batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones. The
-// zero value starts with maxLeavesPerStatement.
+// A statement should take at most a second: if the query's time ends first, its result is lost, and the next query has
+// to read it again. Short ones mostly plan: a select of the wide table takes 3 ms. A cut one had little time.
+const (
+	shortStatement = 250 * time.Millisecond
+	longStatement  = time.Second
+	cutStatement   = 100 * time.Millisecond
+)
+
+// batchSize is the number of leaves or lengths that a statement reads, adapted to the durations of previous ones.
 type batchSize struct {
+	most   int
 	mu     sync.Mutex
 	halved int // how often the number was halved
 }
@@ -113,16 +118,16 @@ type batchSize struct {
 func (s *batchSize) length() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maxLeavesPerStatement >> s.halved
+	return s.most >> s.halved
 }
 
 // record adapts the size to a statement that read a number of items and whether it completed.
 func (s *batchSize) record(read int, elapsed time.Duration, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	length := maxLeavesPerStatement >> s.halved
+	length := s.most >> s.halved
 	switch {
-	case length > 1 && (elapsed > longStatement || !whole && elapsed > shortStatement):
+	case length > 1 && (elapsed > longStatement || !whole && elapsed > cutStatement):
 		s.halved++
 	case whole && elapsed < shortStatement && read == length && s.halved > 0:
 		s.halved--
@@ -148,9 +153,12 @@ func (l *loader) inBatches(batchSize *batchSize, all []string, read func(some []
 }
 
 func (l *loader) loadLeaves(n *needs) error {
-	// Keys by the parts that lack them and whether tokens have to be read, so that the words of a text are adjacent.
+	// Keys by the parts that lack them and whether tokens have to be read, so that those read together are adjacent.
 	loads := make(map[string][]string)
-	for _, key := range slices.Sorted(maps.Keys(n.leaves)) {
+	ordered := slices.SortedFunc(maps.Keys(n.leaves), func(a, b string) int {
+		return cmp.Or(strings.Compare(n.leaves[a].Group(), n.leaves[b].Group()), strings.Compare(a, b))
+	})
+	for _, key := range ordered {
 		leaf := n.leaves[key]
 		which := l.lacks(func(v *view) bool { return v.leaves[key] != nil })
 		if !strings.Contains(which, "\x01") {
