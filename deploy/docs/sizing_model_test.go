@@ -24,13 +24,13 @@ func measuredFigures() measurements {
 	const people, profiles, record = 1e6, 820_871, 3.0e3
 	return measurements{
 		TableBytes:    (1190+1360+288+253+547+7+17+69+905)*1e6/people + 50e6/1e5,
-		SearchBytes:   1974e6 / profiles,
+		SearchBytes:   1977e6 / profiles,
 		Profiles:      profiles / people,
 		RecordBytes:   6.2e9 / people,
 		LogBytes:      2.7e9 / people,
 		ProjectRate:   2351,
 		ProjectRecord: record,
-		EnrichCPU:     (0.319 + 0.297) / 1e3,
+		EnrichCPU:     (0.280 + 0.227) / 1e3,
 	}
 }
 
