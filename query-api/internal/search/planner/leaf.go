@@ -136,11 +136,11 @@ func (c *compiler) membersOf(leaves []Leaf, numbers []int) string {
 	conditions, states := make([]string, len(numbers)), make([]string, len(numbers))
 	for k, i := range numbers {
 		conditions[k] = c.match(leaves[i].Node, root)
-		states[k] = "(toUInt16(" + strconv.Itoa(i) + "), groupBitmapStateIf(toUInt32(_part_offset), " +
-			conditions[k] + "))"
+		states[k] = "(toUInt16(" + strconv.Itoa(i) + "), unhex(hex(groupBitmapStateIf(toUInt32(_part_offset), " +
+			conditions[k] + "))))"
 	}
 	return "SELECT u.1 AS leaf, part, toUInt32(0) AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " +
-		"unhex(hex(u.2)) FROM (SELECT toString(_part) AS part, arrayJoin([" + strings.Join(states, ", ") + "]) AS u" +
+		"u.2 FROM (SELECT toString(_part) AS part, arrayJoin([" + strings.Join(states, ", ") + "]) AS u" +
 		rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) + " GROUP BY part)"
 }
 
