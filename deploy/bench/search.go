@@ -174,7 +174,7 @@ func (s *searchable) ask(ctx context.Context, query string) (total int64, took t
 }
 
 // facetSearches returns the calls with which /explore counts the facets of a view: of everyone, and of texts that are
-// typed into its search box.
+// typed into its search box, without the fields of linked accounts, which the load of part search does not write.
 func facetSearches() []struct{ name, body string } {
 	const facets = `"size":0,"aggs":{` +
 		`"Country":{"terms":{"field":"profile.location.country.keyword","size":8}},` +

@@ -16,14 +16,16 @@ import (
 func TestReader_CallsBeforeAReadingShareIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n, after atomic.Int64
+		proceed := make(chan struct{})
 		r := latest.New(func(context.Context) (int64, error) {
-			time.Sleep(time.Second)
+			<-proceed
 			return n.Add(1), nil
 		}, func(v int64) { after.Store(v) })
 		first := r.Begin()
 		synctest.Wait() // has begun
 		second, third := r.Begin(), r.Begin()
 		require.Same(t, second, third)
+		close(proceed)
 		for want, reading := range map[int64]*latest.Reading[int64]{1: first, 2: second} {
 			got, err := reading.Wait(t.Context())
 			require.NoError(t, err)
@@ -37,8 +39,9 @@ func TestReader_CallsBeforeAReadingShareIt(t *testing.T) {
 
 func TestReader_ReadingOutlivesACallThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
 		r := latest.New(func(context.Context) (int, error) {
-			time.Sleep(time.Second)
+			<-proceed
 			return 7, nil
 		}, nil)
 		defer r.Close()
@@ -47,6 +50,7 @@ func TestReader_ReadingOutlivesACallThatEnds(t *testing.T) {
 		defer cancel()
 		_, err := reading.Wait(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		close(proceed)
 		got, err := reading.Wait(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 7, got)
