@@ -34,7 +34,7 @@ type Field struct {
 // NewSubfield returns an analyzed subfield of a text field. It has no columns of its own, only the dictionary of
 // .folded is that of the field.
 func NewSubfield(f readmodel.SearchField, subfield Subfield) Field {
-	f.Counted, f.KeywordIndexed = false, false
+	f.KeywordIndexed = false
 	f.Indexed = f.Indexed && subfield == Folded
 	return Field{SearchField: f, Subfield: subfield}
 }
