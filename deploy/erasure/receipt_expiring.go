@@ -156,6 +156,6 @@ func header(m *kafka.Message, name string) string {
 
 // ofKind reports whether raw, an attempted record of a kind, contains data about people in the set.
 func ofKind(set *suppress.Set, kind record.Kind, raw []byte) bool {
-	_, hit := set.FindInDocumentOf(identity.Default(), platformOf(string(kind)), raw)
+	_, hit := set.FindInDocumentOf(identity.Default(), kind.Platform(), raw)
 	return hit
 }

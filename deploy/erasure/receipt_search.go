@@ -146,7 +146,7 @@ func tableQueries(set *suppress.Set) []tableQuery {
 		return account(platform, name)
 	}
 	byID := func(kind, id, _ string, _ []string) bool {
-		_, hit := set.ID(platformOf(kind), id)
+		_, hit := set.ID(record.Kind(kind).Platform(), id)
 		return hit
 	}
 	out := []tableQuery{
@@ -235,19 +235,6 @@ func tableQueries(set *suppress.Set) []tableQuery {
 				return hit
 			}},
 	)
-}
-
-// platformOf returns the platform of a kind of records, or "" if they are not of people.
-func platformOf(kind string) string {
-	switch kind {
-	case readmodel.TargetNetworkPerson:
-		return identity.Network
-	case readmodel.TargetCodehostPerson:
-		return identity.Codehost
-	case readmodel.TargetMicroblogPerson:
-		return identity.Microblog
-	}
-	return ""
 }
 
 // countFiles counts the parts of tables on all nodes, and those that still contain deleted rows of any person.

@@ -47,7 +47,7 @@ func (f *Filter) Drop(m *kafka.Message, rec *record.Record) bool {
 // DropMisplaced is Drop for a record in a message with another key. It collects the key for a tombstone if the key is
 // invalid or of an erased person: otherwise the tombstone would remove another person's newest record.
 func (f *Filter) DropMisplaced(m *kafka.Message, rec *record.Record) bool {
-	platform := platformOf(rec.Kind)
+	platform := rec.Kind.Platform()
 	_, hit := f.Suppressed.ID(platform, string(m.Key))
 	if _, err := strconv.ParseInt(string(m.Key), 10, 64); hit || platform == identity.Codehost && err != nil {
 		return f.drop(m, m.Key, rec)
@@ -70,25 +70,11 @@ func (f *Filter) drop(m *kafka.Message, key []byte, rec *record.Record) bool {
 
 // DropVersionBump is Drop for a version bump.
 func (f *Filter) DropVersionBump(m *kafka.Message, s event.VersionBump) bool {
-	by, hit := f.Suppressed.ID(platformOf(s.Kind), s.Key)
+	by, hit := f.Suppressed.ID(s.Kind.Platform(), s.Key)
 	if hit {
 		f.Dropped = append(f.Dropped, Dropped{topic: m.Topic, partition: m.Partition, key: m.Key, by: by})
 	}
 	return hit
-}
-
-// platformOf returns the platform of a kind of person records, whose keys are platform ids. It returns "" for
-// other kinds.
-func platformOf(kind record.Kind) string {
-	switch kind {
-	case record.KindNetworkPerson:
-		return identity.Network
-	case record.KindCodehostPerson:
-		return identity.Codehost
-	case record.KindMicroblogPerson:
-		return identity.Microblog
-	}
-	return ""
 }
 
 // WriteTombstones writes a tombstone for each dropped record to the record's own partition, so that compaction removes

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"muster/schemas/jsonname"
 	"slices"
 	"strings"
 	"unicode"
@@ -106,7 +107,7 @@ type member struct {
 // object decodes an object and preserves the order.
 func object(path string, raw jsontext.Value) ([]member, error) {
 	if raw.Kind() != '{' {
-		return nil, &Error{Path: path, Reason: "must be an object, not " + kindName(raw.Kind())}
+		return nil, &Error{Path: path, Reason: "must be an object, not " + jsonname.OfKind(raw.Kind())}
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	if _, err := d.ReadToken(); err != nil {
@@ -197,7 +198,7 @@ func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error
 	}
 	if v, ok := given["description"]; ok {
 		if json.Unmarshal(v, &t.Description) != nil {
-			return nil, &Error{Path: path + ".description", Reason: "must be a string, not " + kindName(v.Kind())}
+			return nil, &Error{Path: path + ".description", Reason: "must be a string, not " + jsonname.OfKind(v.Kind())}
 		}
 		if len(t.Description) > MaxDescription {
 			return nil, &Error{Path: path + ".description", Reason: fmt.Sprintf("is longer than %d bytes",
@@ -290,21 +291,4 @@ func article(kind string) string {
 		return "an " + kind
 	}
 	return "a " + kind
-}
-
-func kindName(k jsontext.Kind) string {
-	switch k {
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	case '{':
-		return "an object"
-	default:
-		return "a list"
-	}
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"muster/schemas/jsonname"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,7 +30,7 @@ func (p *CodehostPerson) check() *ValidationError {
 // entries.
 func embeddedList(field string, list jsontext.Value) *ValidationError {
 	if kind := list.Kind(); len(list) > 0 && kind != '[' && kind != 'n' {
-		return &ValidationError{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) +
+		return &ValidationError{Path: field, Code: CodeWrongType, Reason: "is " + jsonname.OfKind(kind) +
 			" where an array is needed"}
 	}
 	return nil

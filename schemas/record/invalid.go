@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"muster/schemas/jsonname"
 	"reflect"
 	"slices"
 	"strconv"
@@ -93,7 +94,7 @@ func invalidOf(kind Kind, raw []byte, err error) *ValidationError {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
 		bad := &ValidationError{Kind: kind, Path: pathOf(semantic.JSONPointer), Code: CodeWrongType}
-		bad.Reason = "is " + nameOfKind(semantic.JSONKind) + " where " + nameOfType(semantic.GoType) + " is needed"
+		bad.Reason = "is " + jsonname.OfKind(semantic.JSONKind) + " where " + jsonname.OfType(semantic.GoType) + " is needed"
 		if semantic.JSONKind == '0' {
 			if isIntegral(semantic.GoType) && !isInteger(semantic.JSONValue) {
 				bad.Reason = "is not an integer"
@@ -175,49 +176,6 @@ func pathOf(pointer jsontext.Pointer) string {
 // passesMaxDepth reports whether the pointer is deeper than MaxDepth.
 func passesMaxDepth(pointer jsontext.Pointer) bool {
 	return strings.Count(string(pointer), "/") > MaxDepth
-}
-
-func nameOfKind(kind jsontext.Kind) string {
-	switch kind {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case '[':
-		return "a list"
-	case '{':
-		return "an object"
-	}
-	return "a value"
-}
-
-func nameOfType(t reflect.Type) string {
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch {
-	case t == nil:
-		return "another type"
-	case isIntegral(t):
-		return "an integer"
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "a boolean"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Struct:
-		return "an object"
-	}
-	return "another type"
 }
 
 func isIntegral(t reflect.Type) bool {

@@ -3,6 +3,8 @@ package record
 import (
 	"embed"
 	"strings"
+
+	"muster/schemas/identity"
 )
 
 // Kind is a kind of record (records.md, table).
@@ -23,6 +25,19 @@ const (
 	// KindCodehostList is created by SplitEmbedded and never ingested directly.
 	KindCodehostList Kind = "codehost-list"
 )
+
+// Platform returns the platform of a kind of people, or "" for other kinds.
+func (k Kind) Platform() string {
+	switch k {
+	case KindNetworkPerson:
+		return identity.Network
+	case KindCodehostPerson:
+		return identity.Codehost
+	case KindMicroblogPerson:
+		return identity.Microblog
+	}
+	return ""
+}
 
 // Definition describes a kind of record.
 type Definition struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/schemas/integer"
+	"muster/schemas/jsonname"
 )
 
 // SplitEmbedded extracts the embedded repositories and commits from a codehost-person and returns them as separate
@@ -80,7 +81,7 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 			return // counts as absent
 		}
 		if value[0] != '{' {
-			s.reject(&ValidationError{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) +
+			s.reject(&ValidationError{Code: CodeWrongType, Reason: "is " + jsonname.OfKind(jsontext.Value(value).Kind()) +
 				" where an object is needed"}, entryPath(name, i))
 			readable = false
 			return
@@ -158,7 +159,7 @@ func withOwner(object []byte, owner int64) (out []byte, bad *ValidationError) {
 		if string(m.name) == "user_id" {
 			if _, ok := integer.Parse(m.value); !ok && string(m.value) != "null" {
 				bad = &ValidationError{Path: "user_id", Code: CodeWrongType, Reason: "is " +
-					nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
+					jsonname.OfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
 			}
 			return
 		}

@@ -26,7 +26,7 @@ type Stored struct {
 // id. It returns false for other kinds.
 func (k *Key) Record(name string) (event.Disclosure, bool) {
 	kind, id, _ := strings.Cut(name, " ")
-	platform := platformOf(record.Kind(kind))
+	platform := record.Kind(kind).Platform()
 	t, ok := typesOf(platform)
 	if id = strings.TrimSpace(id); !ok || id == "" {
 		return event.Disclosure{}, false

@@ -122,22 +122,9 @@ func (s *Set) Identifier(identifier string) bool {
 func (s *Set) IsAnyNamed(records []string) bool {
 	return s.active() && slices.ContainsFunc(records, func(name string) bool {
 		kind, id, _ := strings.Cut(name, " ")
-		_, hit := s.ID(platformOf(record.Kind(kind)), id)
+		_, hit := s.ID(record.Kind(kind).Platform(), id)
 		return hit
 	})
-}
-
-// platformOf returns the platform of a kind of people, empty for other kinds.
-func platformOf(kind record.Kind) string {
-	switch kind {
-	case record.KindNetworkPerson:
-		return identity.Network
-	case record.KindCodehostPerson:
-		return identity.Codehost
-	case record.KindMicroblogPerson:
-		return identity.Microblog
-	}
-	return ""
 }
 
 // Author reports whether commits by a normalized author address are suppressed, in all accounts.

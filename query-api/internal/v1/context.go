@@ -22,6 +22,7 @@ import (
 	"muster/query-api/internal/metering"
 	"muster/schemas/customfield"
 	"muster/schemas/event"
+	"muster/schemas/jsonname"
 )
 
 // ContextPath is the path of the context endpoint, also used in the ledger.
@@ -332,7 +333,7 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 	case len(body.Person) == 0 || kind == 'n':
 		return nil, 0, invalidf("person is missing: send text or an object about a person")
 	case kind != '"' && kind != '{':
-		return nil, 0, invalidf("person must be a string or an object, not %s", kindName(kind))
+		return nil, 0, invalidf("person must be a string or an object, not %s", jsonname.OfKind(kind))
 	}
 	if err := event.CheckPerson(body.Person); err != nil {
 		return nil, 0, invalidf("person %s", err)

@@ -19,6 +19,7 @@ import (
 	"muster/platform/suggest"
 	"muster/query-api/internal/api"
 	"muster/schemas/integer"
+	"muster/schemas/jsonname"
 )
 
 // maxQuoted is the maximum length of input repeated in an error, in bytes.
@@ -91,8 +92,8 @@ func semanticProblem(err *json.SemanticError, what string) *invalid {
 	if isTooLarge(err) {
 		return invalidf("%s is too large a number", pointerPath(err.JSONPointer))
 	}
-	want := jsonType(err.GoType)
-	got := kindName(err.JSONKind)
+	want := jsonname.OfType(err.GoType)
+	got := jsonname.OfKind(err.JSONKind)
 	if err.JSONPointer == "" {
 		return invalidf("%s must be %s, not %s", what, want, got)
 	}
@@ -101,7 +102,7 @@ func semanticProblem(err *json.SemanticError, what string) *invalid {
 
 // isTooLarge reports whether a number has the right type but is out of its range.
 func isTooLarge(err *json.SemanticError) bool {
-	if err.JSONKind != '0' || !slices.Contains([]string{"a number", "an integer"}, jsonType(err.GoType)) {
+	if err.JSONKind != '0' || !slices.Contains([]string{"a number", "an integer"}, jsonname.OfType(err.GoType)) {
 		return false
 	}
 	f, bad := strconv.ParseFloat(string(err.JSONValue), 64)
@@ -130,47 +131,6 @@ func fieldNames(t reflect.Type) []string {
 		}
 	}
 	return names
-}
-
-func jsonType(t reflect.Type) string {
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == nil {
-		return "something else"
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Bool:
-		return "a boolean"
-	case reflect.Struct, reflect.Map:
-		return "an object"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	default:
-		return "an integer"
-	}
-}
-
-func kindName(k jsontext.Kind) string {
-	switch k {
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	}
-	return "this"
 }
 
 // pointerPath formats a JSON pointer as a path, such as network[3].

@@ -12,6 +12,7 @@ import (
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
+	"muster/schemas/jsonname"
 )
 
 const (
@@ -210,7 +211,7 @@ func parseReference(raw jsontext.Value) (*string, error) {
 // decodeItem decodes an item strictly. The error is an [*invalid].
 func decodeItem(raw jsontext.Value, into any) error {
 	if raw.Kind() != '{' {
-		return invalidf("the item must be an object, not %s", kindName(raw.Kind()))
+		return invalidf("the item must be an object, not %s", jsonname.OfKind(raw.Kind()))
 	}
 	err := json.Unmarshal(raw, into, json.RejectUnknownMembers(true))
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {

@@ -18,6 +18,7 @@ import (
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/schemas/identity"
+	"muster/schemas/jsonname"
 	"muster/schemas/readmodel"
 )
 
@@ -314,7 +315,7 @@ func identifiers(name string, ids api.Identifiers) (list []string, isList bool, 
 		for i, v := range all {
 			if v.Kind() != '"' {
 				return nil, false, invalidf("%s[%d] must be a string, not %s%s",
-					name, i, kindName(v.Kind()), numberHint(name, v.Kind()))
+					name, i, jsonname.OfKind(v.Kind()), numberHint(name, v.Kind()))
 			}
 			if err := json.Unmarshal(v, &list[i]); err != nil {
 				return nil, false, fmt.Errorf("read identifier: %w", err)
@@ -325,7 +326,7 @@ func identifiers(name string, ids api.Identifiers) (list []string, isList bool, 
 		return nil, false, invalidf("%s is missing: give one identifier, or a list of 1 to %d", name, maxIdentifiers)
 	default:
 		return nil, false, invalidf("%s must be a string or a list of strings, not %s%s",
-			name, kindName(kind), numberHint(name, kind))
+			name, jsonname.OfKind(kind), numberHint(name, kind))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"muster/schemas/jsonname"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,23 +151,7 @@ func (v value) errorf(format string, args ...any) error {
 	return &Error{shorten(v.path()), fmt.Sprintf(format, args...)}
 }
 
-func (v value) what() string {
-	switch v.kind {
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	}
-	return "this"
-}
+func (v value) what() string { return jsonname.OfKind(v.kind) }
 
 // scalar returns the text of a string, number or boolean.
 func (v value) scalar() (string, error) {
