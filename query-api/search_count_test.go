@@ -84,6 +84,13 @@ func TestSearch_CountsOfAddressesAreLimited(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, count(`{"query_string":{"query":"quinn"}}`).status, "all fields")
 	cursor := f.search(`{"query":` + address + `,"size":1}`)
 	require.EqualValues(t, 1, cursor["credits_charged"], "with results it is paid for")
+	// A page after the last result has the total alone, too, and an explanation says whether terms exist.
+	refused = f.post("/v1/person/search", `{"query":`+address+`,"from":9000,"size":1}`)
+	require.Equal(t, http.StatusTooManyRequests, refused.status, refused.body)
+	refused = f.post("/v1/person/search/explain", `{"query":{"prefix":{"profile.personal_email":"quinn"}}}`)
+	require.Equal(t, http.StatusTooManyRequests, refused.status, refused.body)
+	explained := f.post("/v1/person/search/explain", `{"query":{"term":{"profile_id":"p1"}}}`)
+	require.Equal(t, http.StatusOK, explained.status, explained.body)
 	require.EqualValues(t, 1, count(`{"term":{"profile_id":"p1"}}`).json()["total"], "without addresses it is free")
 	key := f.key
 	f.key = f.newKey(queryapi.KeyOptions{Name: "another"})

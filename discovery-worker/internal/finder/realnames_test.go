@@ -1,12 +1,16 @@
 package finder_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"muster/discovery-worker/internal/evidence"
+	"muster/discovery-worker/internal/finder"
+	"muster/discovery-worker/internal/judge"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/record"
@@ -39,7 +43,13 @@ func crowd(n int) (list []string) {
 // foundOn returns the username that is found for an account of the code host, and its social.
 func foundOn(t *testing.T, s *store, username string) (string, *event.Social) {
 	t.Helper()
-	d := s.finder().Find(t.Context(), event.Account{Platform: identity.Codehost, Username: username})
+	return foundBy(t, s.finder(), username)
+}
+
+// foundBy is foundOn with a finder.
+func foundBy(t *testing.T, f *finder.Finder, username string) (string, *event.Social) {
+	t.Helper()
+	d := f.Find(t.Context(), event.Account{Platform: identity.Codehost, Username: username})
 	require.Empty(t, d.Degraded)
 	for _, p := range d.Socials[1:] {
 		if p.Platform == identity.Network {
@@ -114,6 +124,33 @@ func TestFind_SearchBackMustReturnTheInput(t *testing.T) {
 		Weight: weightOf(p.Evidence, "reverse")})
 	found, _ = foundOn(t, s, "loudbadger")
 	require.Empty(t, found)
+}
+
+// A language model that is sure of everything changes nothing that the search back has found.
+func TestFind_SearchBackHoldsWhateverTheLanguageModelSays(t *testing.T) {
+	s := newStore(t)
+	s.insert(map[record.Kind][]string{
+		record.KindNetworkPerson: append(crowd(300), networkPerson("p1", "quiet-otter-of-varn", "Patrix Kwangmor")),
+		record.KindCodehostPerson: {account(1, "quietotterofvarn", "Patrix Kwangmor"),
+			account(2, "loudbadger", "Patrix Kwangmor")},
+	})
+	sure := s.finder().WithProviders(finder.Providers{Judge: sureJudge{}, JudgeVersion: "sure"})
+	_, before := foundOn(t, s, "quietotterofvarn")
+	found, after := foundBy(t, sure, "quietotterofvarn")
+	require.Equal(t, "quiet-otter-of-varn", found)
+	require.LessOrEqual(t, after.Confidence, before.Confidence)
+	require.NotZero(t, weightOf(after.Evidence, "reverse"))
+	found, _ = foundBy(t, sure, "loudbadger")
+	require.Empty(t, found)
+}
+
+// sureJudge says that every candidate is the same person.
+type sureJudge struct{}
+
+func (sureJudge) Name() string { return "sure" }
+
+func (sureJudge) Ask(_ context.Context, q judge.Question) ([]float64, error) {
+	return slices.Repeat([]float64{0.98}, len(q.Candidates)), nil
 }
 
 func weightOf(list []event.Evidence, kind string) float64 {

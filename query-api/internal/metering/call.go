@@ -125,9 +125,9 @@ const addressCountsPerMinute = 10
 // returns a [*LimitError], or [ErrUnavailable] if the limiter is unavailable: this limit protects
 // addresses and fails closed.
 func (c *Call) AllowAddressCount(ctx context.Context) error {
-	return c.allowInWindow(ctx, "", addressCountsPerMinute, "a size of 0 with a query on fields with e-mail addresses is "+
-		"limited to %d calls a minute for each key: ask for results, name fields without addresses, or call again in %d "+
-		"seconds")
+	return c.allowInWindow(ctx, "", addressCountsPerMinute, "a size of 0, from, or an explanation, with a query on fields "+
+		"with e-mail addresses is limited to %d calls a minute for each key: ask for results, name fields without "+
+		"addresses, or call again in %d seconds")
 }
 
 // allowInWindow counts a call against a limit of the key. The detail has the limit and the seconds to wait.

@@ -61,4 +61,7 @@ func TestSearch_CountsAddressesInAnyClause(t *testing.T) {
 	}
 	require.True(t, counts(`{"match_all":{}}`, `["profile.personal_email.keyword"]`, 0))
 	require.False(t, counts(`{"match_all":{}}`, `["profile.connections"]`, 0))
+	after, err := s.Prepare(Request{Query: jsontext.Value(`{"query_string":{"query":"a"}}`), Size: 1, From: 9000})
+	require.NoError(t, err)
+	require.True(t, after.CountsAddresses(), "a page after the last result")
 }

@@ -38,9 +38,12 @@ type Statement struct {
 // Explain returns the query as executed and the statements that would read its data into an empty index, with the
 // number of rows they read. A rejected query is a result, an invalid cursor an error. Terms that fuzzy words,
 // phrase prefixes and patterns expand to are shown as placeholders: only a search, which costs credits, shows stored
-// data. Explain waits for a slot as a search does.
-func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
+// data. admit may reject a valid query. Explain waits for a slot as a search does.
+func (s *Searcher) Explain(ctx context.Context, r Request, admit func(*Search) error) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
+	if err == nil {
+		err = admit(prepared)
+	}
 	if err == nil {
 		err = prepared.withSlot(ctx, func(ctx context.Context) (err error) {
 			e, err = prepared.explain(ctx)

@@ -454,6 +454,12 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 // Search).
 func (s *Search) Aggregates() bool { return len(s.aggregations) > 0 }
 
-// CountsAddresses reports whether the response is only the total of a query on email addresses. Such calls are limited,
-// since they probe addresses for free (rulings.md, Search).
-func (s *Search) CountsAddresses() bool { return s.request.Size == 0 && s.addresses }
+// NamesAddresses reports whether the query names email addresses, also by a pattern or as one of all fields. Its
+// explanation reveals whether terms exist.
+func (s *Search) NamesAddresses() bool { return s.addresses }
+
+// CountsAddresses reports whether the response may be only the total of a query on email addresses: without results,
+// or with those after the last one. Such calls are limited, since they probe addresses for free (rulings.md, Search).
+func (s *Search) CountsAddresses() bool {
+	return s.addresses && (s.request.Size == 0 || s.request.From > 0)
+}

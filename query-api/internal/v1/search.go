@@ -295,7 +295,12 @@ func (s *Server) explainIn(ctx context.Context, in *search.Searcher, request *ap
 	if err := call.Once(ctx); err != nil {
 		return nil, err
 	}
-	e, err := in.Explain(ctx, r)
+	e, err := in.Explain(ctx, r, func(prepared *search.Search) error {
+		if prepared.NamesAddresses() {
+			return call.AllowAddressCount(ctx)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
