@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/bus"
 	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
@@ -272,6 +274,40 @@ func TestBulk_IdempotencyKeyStandsForTheUploadAndItsParameters(t *testing.T) {
 	f.spends(1)
 	require.NotEqual(t, id, f.accepted(f.submit("operation=person_enrich", ndjsonType, body, nil)), "without a key")
 	f.spends(2)
+}
+
+// The submission was cut off after the job began: the repetition returns the same job, even if there are no credits for
+// a second one, and nothing is held or charged twice.
+func TestBulk_RepeatedSubmissionOfARunningJobReservesNothing(t *testing.T) {
+	f := start(t, nil)
+	bulkPeople(f, 1)
+	limits := event.DefaultLimits()
+	limits.Credits, limits.MonthlyRequests = 3, 5
+	o, err := f.accounts.CreateOrganizationOn(t.Context(), "Small", queryapi.Plan{Name: "small", Limits: limits})
+	require.NoError(t, err)
+	f.organization = o
+	f.key = f.newKey(queryapi.KeyOptions{Name: "small"})
+	waitForStatus(t, http.StatusOK, func() response { return f.get("/v1/usage") })
+	admin := &kafka.Client{Addr: kafka.TCP(f.bus.Brokers...), Timeout: waitTimeout, Transport: &kafka.Transport{}}
+	res, err := admin.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{event.TopicBulkJobTask}})
+	require.NoError(t, err)
+	require.NoError(t, res.Errors[event.TopicBulkJobTask])
+
+	body := strings.Repeat("{\"codehost\":\"user0\"}\n", 3)
+	key := idempotent("job")
+	first := f.submit("operation=person_enrich", ndjsonType, body, key)
+	require.Equal(t, http.StatusServiceUnavailable, first.status, first.body)
+	require.Contains(t, first.detail(), "it is not known whether this job was accepted")
+	require.Equal(t, http.StatusTooManyRequests,
+		f.submit("operation=person_enrich", ndjsonType, "{\"codehost\":\"user0\"}\n", nil).status, "all credits are held")
+
+	require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{Name: event.TopicBulkJobTask, Partitions: 1}}))
+	id := f.accepted(f.submit("operation=person_enrich", ndjsonType, body, key))
+	require.Contains(t, first.detail(), id)
+	f.finished(id, event.BulkDone)
+	f.spends(3)
+	require.Equal(t, http.StatusTooManyRequests,
+		f.submit("operation=person_enrich", ndjsonType, body, nil).status, "a new job")
 }
 
 func TestBulk_NeedsTheScopeOfItsOperation(t *testing.T) {

@@ -24,7 +24,7 @@ type Hold struct {
 
 // ReserveHolds reserves the price of all units of a job, and a monthly request for each if the endpoint counts them,
 // for lease. Either all holds are reserved or none. The end of the call does not release them. It returns the errors
-// of [Call.Reserve]. Repeated calls with the same holds reserve nothing twice.
+// of [Call.Reserve]. It must not be repeated with the same holds: those that are charged would be reserved again.
 func (c *Call) ReserveHolds(ctx context.Context, holds []Hold, lease time.Duration) error {
 	if c.meter == nil {
 		return nil

@@ -32,20 +32,7 @@ func (s *unsent) Begin(
 }
 
 func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
-	rates, err := limits.NewMemory(time.Now)
-	require.NoError(t, err)
-	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
-	require.NoError(t, err)
-	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
-	require.NoError(t, err)
-	defer disk.Close()
-	store := &unsent{Store: disk}
-	answers, err := idempotency.NewAnswers(store, make([]byte, idempotency.KeyBytes))
-	require.NoError(t, err)
-	m := metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
-		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-	})
+	m, store := meterWithAnswers(t)
 	begin := func(id string) *metering.Call {
 		c := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/context"})
 		c.Idempotent("k", "/x", []byte(`{}`))
@@ -69,4 +56,38 @@ func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 	w, err = third.ClaimWork(t.Context(), over)
 	require.NoError(t, err)
 	require.NotNil(t, w, "the third call starts new work: a second profile is created and charged")
+}
+
+func TestUnbindWork_LetsARepeatedCallStartNewWork(t *testing.T) {
+	m, _ := meterWithAnswers(t)
+	none := func(metering.Work) (bool, error) { return false, nil }
+	for _, id := range []string{"1", "2"} {
+		call := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/bulk"})
+		call.Idempotent("k", "/x", []byte(`{}`))
+		w, err := call.ClaimWork(t.Context(), none)
+		require.NoError(t, err)
+		require.Nil(t, w, "the work of the first call was not started")
+		require.NoError(t, call.BindWork(t.Context(), metering.Work{ID: id}))
+		call.UnbindWork()
+		require.NoError(t, call.End(t.Context(), http.StatusServiceUnavailable, metering.Whole))
+	}
+}
+
+// meterWithAnswers returns a meter and its store of answers.
+func meterWithAnswers(t *testing.T) (*metering.Meter, *unsent) {
+	t.Helper()
+	rates, err := limits.NewMemory(time.Now)
+	require.NoError(t, err)
+	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
+	require.NoError(t, err)
+	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, disk.Close()) })
+	store := &unsent{Store: disk}
+	answers, err := idempotency.NewAnswers(store, make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	return metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
+		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	}), store
 }

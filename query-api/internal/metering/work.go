@@ -99,5 +99,12 @@ func (c *Call) BindWork(ctx context.Context, w Work) error {
 	return nil
 }
 
+// UnbindWork undoes BindWork at the end of the call, for work that was not started: a repeated call starts new work.
+func (c *Call) UnbindWork() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workBound = false
+}
+
 // MarkReplayed records that the call returns the result of another call's work.
 func (c *Call) MarkReplayed() { c.outcome = event.OutcomeReplayed }

@@ -117,24 +117,29 @@ func (s *Server) SubmitBulk(
 	if err != nil {
 		return nil, err
 	}
+	abandon := func(err error) error { return err }
 	if work != nil {
-		// An earlier attempt ended before its response: the job keeps its id, so that it runs and is charged once.
+		// An earlier attempt ended before its response: the job keeps its id, so that it runs and is charged once. It may
+		// be running: what the earlier attempt has reserved is neither reserved again nor released.
 		job.JobID = work.ID
-	}
-	if err := call.ReserveHolds(ctx, bulkHolds(job), event.BulkDeadline); err != nil {
-		return nil, err
-	}
-	if work == nil {
+	} else {
+		if err := call.ReserveHolds(ctx, bulkHolds(job), event.BulkDeadline); err != nil {
+			return nil, err
+		}
+		abandon = func(err error) error {
+			call.UnbindWork()
+			return errors.Join(err, s.releaseBulk(ctx, job))
+		}
 		if err := call.BindWork(ctx, metering.Work{ID: job.JobID}); err != nil {
-			return nil, errors.Join(err, s.releaseBulk(ctx, job))
+			return nil, abandon(err)
 		}
 	}
 	if err := s.bulk.Store(ctx, job, x.upload.rows(), x.upload.format); err != nil {
-		return nil, errors.Join(err, s.releaseBulk(ctx, job))
+		return nil, abandon(err)
 	}
 	if err := s.bulk.Accept(ctx, job); err != nil {
 		if !errors.Is(err, bulk.ErrUncertain) {
-			return nil, errors.Join(err, s.releaseBulk(ctx, job))
+			return nil, abandon(err)
 		}
 		return nil, &problem{
 			status: http.StatusServiceUnavailable, retryAfter: retryAfter, cause: err,
