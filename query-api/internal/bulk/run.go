@@ -279,16 +279,7 @@ func (j *Jobs) answer(ctx context.Context, task event.BulkChunkTask, answerer An
 		return fmt.Errorf("bulk job %s: chunk %d has %d rows", job.JobID, task.Chunk, len(rows))
 	}
 	answers := make([]*Answer, end-first)
-	if answered {
-		// An earlier attempt may have ended before the charge.
-		stored, err := j.table.answers(ctx, job.JobID, first, end)
-		if err != nil {
-			return err
-		}
-		for i := range answers {
-			answers[i] = stored[first+i]
-		}
-	} else {
+	if !answered {
 		var asOf time.Time
 		if j.cfg.AsOf != nil { // before anything is read
 			asOf, _ = j.cfg.AsOf()
@@ -311,6 +302,17 @@ func (j *Jobs) answer(ctx context.Context, task event.BulkChunkTask, answerer An
 	}
 	if j.cfg.Charge == nil {
 		return nil
+	}
+	// What is stored is charged: an earlier attempt may have ended before the charge, and while partitions move another
+	// process may have answered first.
+	stored, err := j.table.answers(ctx, job.JobID, first, end)
+	if err != nil {
+		return err
+	}
+	for i := range answers {
+		if a := stored[first+i]; a != nil {
+			answers[i] = a
+		}
 	}
 	return j.cfg.Charge(ctx, job, task.Chunk, answers)
 }
