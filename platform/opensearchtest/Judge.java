@@ -39,6 +39,7 @@ import org.opensearch.index.analysis.AnalyzerProvider;
 import org.opensearch.index.analysis.AnalyzerScope;
 import org.opensearch.index.analysis.PreBuiltAnalyzerProvider;
 import org.opensearch.index.mapper.MappedFieldType;
+import org.opensearch.index.mapper.TextSearchInfo;
 import org.opensearch.index.query.AbstractQueryBuilder;
 import org.opensearch.index.query.QueryShardContext;
 import org.opensearch.indices.analysis.AnalysisModule.AnalysisProvider;
@@ -92,8 +93,9 @@ public final class Judge extends Node {
   }
 
   /**
-   * combined_fields, which Elasticsearch has and OpenSearch 2 lacks, over the query of Lucene's that both have; and the
-   * analyzers of the subfields, from Lucene's parts, which are in a module of OpenSearch's distribution.
+   * combined_fields, which Elasticsearch has and OpenSearch 2 lacks, over the query of Lucene's that both have, with
+   * the fields that Elasticsearch's CombinedFieldsQueryBuilder accepts, whatever the text is; and the analyzers of the
+   * subfields, from Lucene's parts, which are in a module of OpenSearch's distribution.
    */
   public static final class JudgePlugin extends Plugin implements SearchPlugin, AnalysisPlugin {
     @Override
@@ -206,8 +208,20 @@ public final class Judge extends Node {
         Collection<String> names = context.simpleMatchToIndexNames(e.getKey());
         for (String name : names) {
           MappedFieldType type = context.fieldMapper(name);
-          if (type == null) continue;
-          analyzer = context.getSearchAnalyzer(type);
+          if (type == null || e.getKey().contains("*") && type.getTextSearchInfo() == TextSearchInfo.NONE) continue;
+          if (!type.typeName().equals("text")) {
+            throw new IllegalArgumentException(
+                "Field [" + name + "] of type [" + type.typeName() + "] does not support [" + NAME + "] queries");
+          }
+          if (e.getValue() < 1) {
+            throw new IllegalArgumentException("[" + NAME + "] requires field boosts to be >= 1.0");
+          }
+          Analyzer own = context.getSearchAnalyzer(type);
+          if (analyzer != null && !analyzer.equals(own)) {
+            throw new IllegalArgumentException(
+                "All fields in [" + NAME + "] query must have the same search analyzer");
+          }
+          analyzer = own;
           mapped.merge(name, e.getValue(), (a, b) -> a * b);
         }
       }

@@ -244,11 +244,11 @@ func Watch(ctx context.Context, cfg Config, deps Deps) {
 			return
 		}
 		if err == nil {
-			err = deps.Refresher.RefreshAll(ctx, func(people []string) error {
+			err = deps.Refresher.RefreshAll(ctx, func(_ int, changed []string) error {
 				if !cfg.TouchDocuments {
 					return nil
 				}
-				return Touch(ctx, deps.Writer, people)
+				return Touch(ctx, deps.Writer, changed)
 			})
 		}
 		if err != nil && ctx.Err() == nil {

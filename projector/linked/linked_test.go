@@ -315,8 +315,8 @@ func TestLinked_EqualsBruteForceInAnyOrder(t *testing.T) {
 
 			stop()
 			r := linked.Refresher{Conn: h.Conn, Now: time.Now}
-			require.NoError(t, r.RefreshAll(t.Context(), func([]string) error {
-				require.Fail(t, "nothing changes")
+			require.NoError(t, r.RefreshAll(t.Context(), func(_ int, changed []string) error {
+				require.Empty(t, changed, "nothing changes")
 				return nil
 			}))
 			require.NoError(t, h.Conn.Exec(t.Context(), "TRUNCATE TABLE linked_accounts"))

@@ -44,22 +44,21 @@ func (r *Refresher) Refresh(ctx context.Context, people []string) (changed []str
 	return changed, nil
 }
 
-// RefreshAll refreshes everyone and calls changed, which may be nil, with people as Refresh returns them.
-func (r *Refresher) RefreshAll(ctx context.Context, changed func([]string) error) error {
+// RefreshAll refreshes everyone. After each step it calls done with the number of people of the step, and those of them
+// whom Refresh returns.
+func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, changed []string) error) error {
 	var after uint64
 	for first := true; ; first = false {
 		people, last, err := readmodel.PeopleAfter(ctx, r.Conn, after, first, peopleAtOnce)
 		if err != nil || len(people) == 0 {
 			return err
 		}
-		some, err := r.Refresh(ctx, people)
+		changed, err := r.Refresh(ctx, people)
 		if err != nil {
 			return err
 		}
-		if len(some) > 0 && changed != nil {
-			if err := changed(some); err != nil {
-				return err
-			}
+		if err := done(len(people), changed); err != nil {
+			return err
 		}
 		after = last
 	}

@@ -91,8 +91,8 @@ func (r *answersReplay) run(ctx context.Context) error {
 	if err := execAll(ctx, r.deps.Conn, statements...); err != nil {
 		return err
 	}
-	return refreshLinked(ctx, r.deps, func(people []string) error {
-		r.report.Linked += uint64(len(people))
+	return refreshLinked(ctx, r.deps, func(changed []string) error {
+		r.report.Linked += uint64(len(changed))
 		return nil
 	})
 }
@@ -118,10 +118,21 @@ func (r *answersReplay) build(ctx context.Context) error {
 	}
 }
 
-// refreshLinked refreshes the linked accounts of all people.
+// refreshLinked refreshes the linked accounts of all people, and calls changed with those whose account changed.
 func refreshLinked(ctx context.Context, deps Deps, changed func([]string) error) error {
+	var people uint64
+	if err := deps.Conn.QueryRow(ctx, "SELECT uniq(profile_hash) FROM network_people").Scan(&people); err != nil {
+		return fmt.Errorf("count the people: %w", err)
+	}
+	deps.Progress.Begin("Refreshing linked accounts", int64(people)) //nolint:gosec // a number of rows
+	defer deps.Progress.End()
+	refreshed := 0
 	r := linked.Refresher{Conn: deps.Conn, Suppressed: deps.Suppressed, Now: deps.Now}
-	return r.RefreshAll(ctx, changed)
+	return r.RefreshAll(ctx, func(n int, some []string) error {
+		refreshed += n
+		deps.Progress.Set(min(int64(refreshed), int64(people))) //nolint:gosec // uniq is an estimate of more than 65,536
+		return changed(some)
+	})
 }
 
 // buildSome builds answers in the shadow table.

@@ -3,6 +3,7 @@ package replay_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,15 @@ import (
 	"muster/projector/replay"
 	"muster/schemas/readmodel"
 )
+
+// progress records what is displayed.
+type progress []string
+
+func (p *progress) Begin(label string, total int64) {
+	*p = append(*p, fmt.Sprint(label, " of ", total))
+}
+func (p *progress) Set(done int64) { *p = append(*p, fmt.Sprint(done)) }
+func (p *progress) End()           { *p = append(*p, "done") }
 
 // Records arrive in the meantime. A projector without answers is not ready.
 func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
@@ -42,10 +52,11 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	require.ErrorContains(t, p.Check(t.Context()), "muster replay answers")
 
 	var news atomic.Int64
+	var shown progress
 	replayed := make(chan error, 1)
 	go func() {
 		report, err := replay.Answers(context.WithoutCancel(t.Context()),
-			replay.Deps{Deps: project.Deps{Conn: h.Conn, Logger: slog.New(slog.DiscardHandler)}})
+			replay.Deps{Deps: project.Deps{Conn: h.Conn, Logger: slog.New(slog.DiscardHandler)}, Progress: &shown})
 		news.Store(int64(report.Accounts))
 		replayed <- err
 	}()
@@ -53,6 +64,12 @@ func TestReplayAnswers_RebuildsFromTables(t *testing.T) {
 	require.EqualValues(t, accounts, news.Load())
 	require.NoError(t, p.Check(t.Context()))
 	require.Equal(t, want, h.Count(content))
+	people := h.Count("SELECT count() FROM network_people FINAL")
+	require.NotZero(t, people)
+	require.Equal(t, progress{
+		fmt.Sprint("Building answers of ", accounts), fmt.Sprint(accounts), "done",
+		fmt.Sprint("Refreshing linked accounts of ", people), fmt.Sprint(people), "done",
+	}, shown)
 	require.Equal(t, accounts, h.Count("SELECT count() FROM codehost_answers FINAL"))
 	require.Zero(t, h.Count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND "+
 		"startsWith(name, 'codehost_answers__')"))

@@ -473,12 +473,21 @@ SETTINGS join_use_nulls = 0`
 
 // AccountsAfter returns up to limit account ids greater than after, in ascending order.
 func AccountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int) ([]int64, error) {
-	out, err := readNumbers[int64](ctx, conn, fmt.Sprintf(
-		"SELECT DISTINCT user_id FROM codehost_people WHERE user_id > %d ORDER BY user_id LIMIT %d", after, limit))
+	out, err := readNumbers[int64](ctx, conn, "SELECT DISTINCT user_id FROM codehost_people WHERE "+
+		nextKeys("codehost_people", "user_id", fmt.Sprint("user_id > ", after), limit)+" ORDER BY user_id")
 	if err != nil {
 		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
 	return out, nil
+}
+
+// nextKeys returns a condition for the first rows of a table that begins its sort key with a column and fulfills a
+// condition on it: those of at most limit different keys. The statement reads little more than these rows; with DISTINCT
+// and LIMIT alone ClickHouse would read the rest of the table.
+func nextKeys(table, column, condition string, limit int) string {
+	n := strconv.Itoa(limit)
+	return condition + " AND " + column + " <= (SELECT max(" + column + ") FROM (SELECT " + column + " FROM " + table +
+		" WHERE " + condition + " ORDER BY " + column + " LIMIT " + n + " SETTINGS max_block_size = " + n + "))"
 }
 
 // AnswerHash identifies a row of AnswersTable.

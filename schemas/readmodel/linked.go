@@ -275,12 +275,12 @@ func withKeys[K int64 | uint64](ctx context.Context, keys []K) context.Context {
 func PeopleAfter(
 	ctx context.Context, conn driver.Conn, after uint64, first bool, limit int,
 ) (people []string, last uint64, err error) {
-	from := " WHERE profile_hash > " + strconv.FormatUint(after, 10)
+	from := "profile_hash > " + strconv.FormatUint(after, 10)
 	if first {
-		from = ""
+		from = "true"
 	}
-	err = readRows(ctx, conn, "SELECT DISTINCT profile_hash, profile_id FROM network_people"+from+
-		" ORDER BY profile_hash LIMIT "+strconv.Itoa(limit)+" WITH TIES", func(rows driver.Rows) error {
+	err = readRows(ctx, conn, "SELECT DISTINCT profile_hash, profile_id FROM network_people WHERE "+
+		nextKeys("network_people", "profile_hash", from, limit)+" ORDER BY profile_hash", func(rows driver.Rows) error {
 		var id string
 		if err := rows.Scan(&last, &id); err != nil {
 			return err

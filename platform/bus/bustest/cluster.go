@@ -18,11 +18,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"os"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,18 +29,11 @@ import (
 	"muster/platform/bus/kafkatest"
 )
 
-// restartArg makes the test binary request a restart of the cluster from the running test process: Watermill's suite
-// can restart services only by running a program.
-const restartArg = "bustest-restart"
-
 // Cluster is the Kafka cluster shared by the tests of a package.
 type Cluster struct {
 	Config  bus.Config
 	restart func(ctx context.Context) error // nil: cannot be restarted
 	close   func() error
-
-	control net.Listener
-	serving sync.WaitGroup
 }
 
 // Main starts the selected cluster, sets *cluster, runs the tests and stops the cluster. It returns the exit code. Use
@@ -51,9 +41,6 @@ type Cluster struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(bustest.Main(m, &cluster)) }
 func Main(m *testing.M, cluster **Cluster) int {
-	if len(os.Args) == 3 && os.Args[1] == restartArg {
-		return requestRestart(os.Args[2])
-	}
 	c, err := start(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start Kafka for the tests:", err)
@@ -61,7 +48,7 @@ func Main(m *testing.M, cluster **Cluster) int {
 	}
 	*cluster = c
 	code := m.Run()
-	if err := c.stop(); err != nil {
+	if err := c.close(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop Kafka of the tests:", err)
 		return max(code, 1)
 	}
@@ -91,11 +78,6 @@ func start(ctx context.Context) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.control, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	c.serving.Go(c.serveRestarts)
 	return c, nil
 }
 
@@ -142,51 +124,4 @@ func apache(ctx context.Context, cfg kafkatest.Config) (*Cluster, error) {
 		restart: k.Restart,
 		close:   k.Close,
 	}, nil
-}
-
-func (c *Cluster) stop() error {
-	err := c.control.Close()
-	c.serving.Wait()
-	return errors.Join(err, c.close())
-}
-
-// RestartCommand returns a program and its arguments that restart the cluster. It is nil if the cluster cannot be
-// restarted, or with the race detector.
-func (c *Cluster) RestartCommand() []string {
-	if c.restart == nil || raceEnabled {
-		return nil
-	}
-	return []string{os.Args[0], restartArg, c.control.Addr().String()}
-}
-
-func (c *Cluster) serveRestarts() {
-	for {
-		conn, err := c.control.Accept()
-		if err != nil {
-			return // closed by stop
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		response := "ok"
-		if err := c.restart(ctx); err != nil {
-			response = err.Error()
-		}
-		cancel()
-		_, _ = io.WriteString(conn, response) // the requesting program fails without it
-		_ = conn.Close()
-	}
-}
-
-func requestRestart(addr string) int {
-	conn, err := net.Dial("tcp", addr) //nolint:gosec,noctx // the address is the test process's own
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	response, err := io.ReadAll(conn)
-	_ = conn.Close()
-	if err != nil || string(response) != "ok" {
-		fmt.Fprintln(os.Stderr, "restart failed:", string(response), err)
-		return 1
-	}
-	return 0
 }

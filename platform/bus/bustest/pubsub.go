@@ -29,12 +29,15 @@ func SlowTiming() bus.GroupTiming {
 	return timing
 }
 
-// PubSubUnordered runs Watermill's suite with several messages of a partition in flight, and with a restart of the
-// cluster.
+// PubSubUnordered runs Watermill's suite with several messages of a partition in flight, and a restart of the cluster.
 func PubSubUnordered(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: partitions(20), inFlight: 16, group: true}
+	if c.restart != nil {
+		// Not in parallel: it stops the broker of all tests.
+		t.Run("Reconnect", func(t *testing.T) { reconnects(t, p) })
+	}
 	tests.TestPubSub(t, tests.Features{
-		ConsumerGroups: true, Persistent: true, RestartServiceCommand: c.RestartCommand(), ForceShort: raceEnabled,
+		ConsumerGroups: true, Persistent: true, ForceShort: raceEnabled,
 	}, p.pubSub, p.groupPubSub)
 }
 
@@ -78,7 +81,10 @@ func (p profile) pubSub(t *testing.T) (message.Publisher, message.Subscriber) {
 
 func (p profile) groupPubSub(t *testing.T, group string) (message.Publisher, message.Subscriber) {
 	t.Helper()
-	pc := bus.PublisherConfig{Config: p.cluster.Config, Logger: slog.New(slog.DiscardHandler)}
+	pc := bus.PublisherConfig{
+		Config: p.cluster.Config, Timeout: waitTimeout, // longer than a restart of the cluster on a busy machine
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	if p.keyed {
 		pc.Key = func(_ string, m *message.Message) ([]byte, error) { return m.Payload, nil }
 	} else {

@@ -123,10 +123,10 @@ func (l *lowering) factor(v value) (algebra.Factor, error) {
 		return f, v.errorf("names no function: give one of %s", strings.Join(factorNames(), ", "))
 	}
 	if filtered {
-		outer := l.unshown
-		l.unshown = true
+		outer, outerNames := l.unshown, l.unnamed
+		l.unshown, l.unnamed = true, outerNames || rewritesToMatchAll(filter) // FunctionScoreQueryBuilder drops match_all.
 		f.Filter, err = l.clause(filter)
-		l.unshown = outer
+		l.unshown, l.unnamed = outer, outerNames
 	}
 	return f, err
 }

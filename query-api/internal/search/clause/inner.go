@@ -1,6 +1,8 @@
 package clause
 
 import (
+	"slices"
+
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 )
@@ -130,6 +132,18 @@ func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) 
 		out = append(out, key)
 	}
 	return out, nil
+}
+
+// rewritesToMatchAll reports whether Elasticsearch rewrites a clause, as written, to match_all.
+func rewritesToMatchAll(v value) bool {
+	if v.kind != '{' || len(v.members) != 1 {
+		return false
+	}
+	m := v.members[0]
+	return m.name == "match_all" || m.name == "bool" && !slices.ContainsFunc(m.members, func(part member) bool {
+		return slices.Contains([]string{"must", "must_not", "should", "filter"}, part.name) &&
+			len(clauseList(part.value)) > 0
+	})
 }
 
 // isMatchNone reports whether Elasticsearch rewrites a clause, as written, to match_none. Its inner hits are then

@@ -884,6 +884,10 @@ func TestLower_SubfieldsHaveTheirOwnAnalyzers(t *testing.T) {
 		`{"match":{"profile.headline.folded":"a"}}`)
 	same(`{"multi_match":{"query":"a","fields":["profile.headline*"]}}`,
 		`{"multi_match":{"query":"a","fields":["profile.headline","profile.headline.keyword"]}}`)
+	same(`{"query_string":{"query":"\"a\"","fields":["profile.headl*^2"],"quote_field_suffix":".keyword","tie_breaker":1}}`,
+		`{"query_string":{"query":"profile.headline.keyword:a^4"}}`)
+	same(`{"simple_query_string":{"query":"\"a\"","fields":["profile.headl*^2"],"quote_field_suffix":".keyword"}}`,
+		`{"query_string":{"query":"profile.headline.keyword:a^4"}}`)
 	same(`{"query_string":{"query":"\"É\"","default_field":"profile.headline","quote_field_suffix":".folded"}}`,
 		`{"term":{"profile.headline.folded":"e"}}`)
 	for query, want := range map[string]string{

@@ -70,11 +70,7 @@ func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 			return nil, err
 		}
 		for _, f := range fields {
-			if i := slices.IndexFunc(out, func(w weighted) bool { return w.field.Name() == f.Name() }); i >= 0 {
-				out[i].boost *= n.boost
-			} else {
-				out = append(out, weighted{f, n.boost})
-			}
+			out = merged(out, weighted{f, n.boost})
 		}
 	}
 	if len(out) == 0 {
@@ -83,25 +79,38 @@ func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 	return out, nil
 }
 
+// merged adds a field to fields. The boosts of the same field are multiplied.
+func merged(fields []weighted, w weighted) []weighted {
+	i := slices.IndexFunc(fields, func(other weighted) bool { return other.field.Name() == w.field.Name() })
+	if i < 0 {
+		return append(fields, w)
+	}
+	fields[i].boost *= w.boost
+	return fields
+}
+
 // defaultFields returns all fields, the default of a clause without fields.
 func (l *lowering) defaultFields(at value) ([]weighted, error) {
 	return l.fieldList(value{place: at.place, kind: '"', text: "*"}, false)
 }
 
-// suffixed returns the field with a suffix, or the field itself if there is none.
-func (l *lowering) suffixed(f algebra.Field, suffix string) algebra.Field {
-	if !f.IsText() || f.Subfield != "" {
-		return f
-	}
-	switch suffix {
-	case keywordSuffix:
-		f.Keyword = true
-	case "." + string(algebra.Folded), "." + string(algebra.Code):
-		if f.Subfields {
-			return algebra.NewSubfield(f.SearchField, algebra.Subfield(suffix[1:]))
+// suffixed returns the fields with a suffix, and those themselves that have none. Fields that become one are merged.
+func (l *lowering) suffixed(fields []weighted, suffix string) []weighted {
+	var out []weighted
+	for _, w := range fields {
+		if f := &w.field; f.IsText() && f.Subfield == "" {
+			switch suffix {
+			case keywordSuffix:
+				f.Keyword = true
+			case "." + string(algebra.Folded), "." + string(algebra.Code):
+				if f.Subfields {
+					*f = algebra.NewSubfield(f.SearchField, algebra.Subfield(suffix[1:]))
+				}
+			}
 		}
+		out = merged(out, w)
 	}
-	return f
+	return out
 }
 
 // fieldsOr returns the fields of a clause, by default all.

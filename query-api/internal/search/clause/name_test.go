@@ -19,6 +19,9 @@ func TestLower_NamesClausesAsElasticsearch(t *testing.T) {
 			`,"weight":2}]}}`: {
 			"filter", "query",
 		},
+		`{"function_score":{"functions":[{"filter":{"match_all":{"_name":"lost"}},"weight":2},` +
+			`{"filter":{"bool":{"must":[],"_name":"lost"}},"weight":2},` +
+			`{"filter":{"bool":{"must_not":` + named("not") + `,"_name":"kept"}},"weight":2}]}}`: {"not", "kept"},
 		`{"bool":{"should":[{"bool":{"must":[{"match_none":{}},` + named("lost") + `]}},` + named("kept") + `]}}`: {"kept"},
 		`{"match_none":{"_name":"none"}}`: {"none"},
 	} {

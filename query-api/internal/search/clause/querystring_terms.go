@@ -77,8 +77,8 @@ func (q *queryString) phrase(in searched, text, slop string) (algebra.Node, erro
 	if x, ok := javaFloat(slop, 32); ok { // Lucene ignores an invalid number.
 		m.slop = int(min(max(x, 0), maxSlop))
 	}
+	in.fields = q.l.suffixed(in.fields, q.quoteSuffix)
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
-		f = q.l.suffixed(f, q.quoteSuffix)
 		if empty, err := q.l.wordless(f, q.at, text, m.analyzer); err != nil || empty {
 			return nil, err
 		}

@@ -353,8 +353,8 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 		p.rest = p.rest[min(1, len(p.rest)):] // Lucene skips the character after the number.
 	}
 	any := false
-	n, err := p.over(0, func(f algebra.Field) (algebra.Node, error) {
-		f = p.l.suffixed(f, p.quoteSuffix)
+	fields := p.l.suffixed(p.fields, p.quoteSuffix)
+	n, err := p.over(fields, 0, func(f algebra.Field) (algebra.Node, error) {
 		empty, err := p.l.wordless(f, p.at, b.String(), m.analyzer)
 		if err != nil {
 			return nil, err
@@ -401,7 +401,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 	case edits > 0:
 		m := p.m
 		m.fuzzy = fuzziness{given: true, edits: edits}
-		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
+		return p.over(p.fields, 1, func(f algebra.Field) (algebra.Node, error) {
 			if f.Identity && m.lenient {
 				return algebra.None{}, nil
 			}
@@ -412,7 +412,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 		})
 	case star && len(text) > 1 && p.has("PREFIX"):
 		prefix := strings.TrimSuffix(text, "*")
-		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
+		return p.over(p.fields, 1, func(f algebra.Field) (algebra.Node, error) {
 			if f.Identity && p.m.lenient {
 				return algebra.None{}, nil
 			}
@@ -431,7 +431,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 	m := p.m
 	m.all = p.and
 	any := false
-	n, err := p.over(1, func(f algebra.Field) (algebra.Node, error) {
+	n, err := p.over(p.fields, 1, func(f algebra.Field) (algebra.Node, error) {
 		empty, err := p.l.wordless(f, p.at, text, m.analyzer)
 		if err != nil {
 			return nil, err
@@ -445,9 +445,11 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 	return n, nil
 }
 
-func (p *simpleQuery) over(tie float64, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
+func (p *simpleQuery) over(
+	fields []weighted, tie float64, lower func(f algebra.Field) (algebra.Node, error),
+) (algebra.Node, error) {
 	var nodes []algebra.Node
-	for _, w := range p.fields {
+	for _, w := range fields {
 		n, err := lower(w.field)
 		if err != nil {
 			if p.m.lenient && !w.field.IsString() {

@@ -62,6 +62,34 @@ func TestOpenSearch_ScoresAsInRulings(t *testing.T) {
 	}
 }
 
+// OpenSearch 2 lacks combined_fields: that of the tests rejects what Elasticsearch 8 rejects, also if the text has no
+// words (CombinedFieldsQueryBuilder).
+func TestOpenSearch_CombinedFieldsRejectsWhatElasticsearchRejects(t *testing.T) {
+	index := "combined" + opensearchtest.SubfieldsSuffix
+	require.NoError(t, node.Index(t.Context(), index, [][]byte{[]byte(`{"profile_id":"a"}`)}))
+	for fields, want := range map[string]string{
+		`"profile.headline.keyword"`:                 "does not support [combined_fields] queries",
+		`"profile.headl*"`:                           "does not support [combined_fields] queries",
+		`"profile.connections"`:                      "does not support [combined_fields] queries",
+		`"profile.headline^0.5"`:                     "requires field boosts to be >= 1.0",
+		`"profile.headline","profile.summary.code"`:  "must have the same search analyzer",
+		`"profile.headline^1.5","profile.*ast_name"`: "",
+	} {
+		for _, text := range []string{"go", "!"} {
+			query := `{"combined_fields":{"query":"` + text + `","zero_terms_query":"all","fields":[` + fields + `]}}`
+			_, err := node.Search(t.Context(), index, []byte(`{"query":`+query+`}`))
+			_, ours := clause.Lower([]byte(query), "query", clause.Options{})
+			if want == "" {
+				require.NoError(t, err, query)
+				require.NoError(t, ours, query)
+				continue
+			}
+			require.ErrorContains(t, err, want, query)
+			require.ErrorContains(t, ours, "combined_fields", query)
+		}
+	}
+}
+
 func TestAnalyzers_EqualOpenSearch(t *testing.T) {
 	// Letters of Unicode 9 and symbols, except Hebrew letters next to quotation marks and letters that are emoji after
 	// a joiner, whose boundaries differ.

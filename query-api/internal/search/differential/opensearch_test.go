@@ -90,6 +90,10 @@ const companyRegressions = `{"query":{"match_phrase":{"profile.specialties":"dat
 {"query":{"function_score":{"query":{"match":{"profile.specialties":"data"}},"field_value_factor":{"field":"profile.employees","missing":1,"modifier":"log1p"}}}}
 {"query":{"range":{"profile.founded":{"lt":0}}}}
 {"query":{"multi_match":{"query":"data","type":"cross_fields","fields":["profile.name","profile.specialties"]}}}
+{"query":{"combined_fields":{"query":"matrixsphere-now","fields":["network_slug^1.5"]}}}
+{"query":{"query_string":{"query":"profile.specialtie\\*:\"データ\"","quote_field_suffix":".keyword","tie_breaker":1}}}
+{"query":{"simple_query_string":{"query":"\"データ\"","fields":["profile.specialtie*^2"],"quote_field_suffix":".keyword"}}}
+{"query":{"function_score":{"functions":[{"filter":{"match_all":{"_name":"two"}},"weight":2},{"filter":{"bool":{"_name":"one"}},"weight":3}]}}}
 {"query":{"query_string":{"query":"profile.specialties:(data AND engineering) OR headquarters.country:日本"}}}`
 
 // The executor in OpenSearch searches an index of its own, filled from the read models.

@@ -152,7 +152,7 @@ func (e *evaluation) combined(n algebra.Combined, p place) (float64, bool) {
 	for i, f := range n.Fields {
 		stats := e.field(f)
 		df, units = max(df, stats.frequency[n.Text]), max(units, stats.units)
-		terms += n.Weights[i] * float64(stats.terms)
+		terms += math.Floor(n.Weights[i] * float64(stats.terms))
 		if n.Absent(f) {
 			continue
 		}

@@ -63,3 +63,19 @@ func TestStats_BlendSharesHighestFrequency(t *testing.T) {
 		require.InDelta(t, c.average, average, 1e-12, name)
 	}
 }
+
+// CombinedFieldQuery adds the weighted lengths of its fields up in a long.
+func TestWeights_CombinedLengthsAreWholeNumbers(t *testing.T) {
+	field := func(name string) algebra.Field {
+		return algebra.Field{SearchField: readmodel.SearchField{Path: name, Column: name, Type: readmodel.SearchText}}
+	}
+	a, b := field("a"), field("b")
+	stats := NewStats()
+	stats.Fields[a.Name()] = FieldStats{Documents: 4, Terms: 11}
+	stats.Fields[b.Name()] = FieldStats{Documents: 2, Terms: 5}
+	stats.Terms[termKey(a, "x")] = 3
+	combined := algebra.Combined{Fields: []algebra.Field{a, b}, Weights: []float64{1.5, 2.5}, Text: "x"}
+	weight, average := NewWeights(stats, combined).Combined(combined)
+	require.InDelta(t, idf(3, 4), weight, 1e-12)
+	require.InDelta(t, (16.0+12)/4, average, 1e-6)
+}

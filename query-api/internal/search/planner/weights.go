@@ -60,7 +60,7 @@ func (w *Weights) Combined(n algebra.Combined) (weight, average float64) {
 		field := w.stats.Fields[f.Name()]
 		df = max(df, w.stats.Terms[termKey(f, n.Text)], 1)
 		documents = max(documents, field.Documents)
-		terms += n.Weights[i] * float64(field.Terms)
+		terms += math.Floor(n.Weights[i] * float64(field.Terms)) // Lucene adds up whole numbers.
 	}
 	if documents == 0 {
 		return 0, 1

@@ -91,7 +91,7 @@ func Companies() Schema {
 		id:       "company_id",
 		numbers:  []any{"profile.employees", "profile.founded"},
 		patterns: []string{"profile.*e", "headquarters.*", "*.city", "profile.spec*", "network_*"},
-		combined: []string{"profile.*line", "headquarters.line*", "*.specialties"},
+		combined: []string{"profile.*line", "headquarters.*1", "*.specialties"},
 	}
 	s.add("", text, "company_id", "network_slug", "network_id", "profile.name", "profile.tagline",
 		"profile.description",

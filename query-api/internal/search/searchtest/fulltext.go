@@ -261,7 +261,7 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 	if patterns && g.may(clause, "fields_pattern", 5) {
 		switch {
 		case s.path != "" && clause == "combined_fields":
-			// Without .keyword: search always rejects it, OpenSearch only if it computes scores.
+			// Without .keyword, which is rejected.
 			names = append(names, map[string]string{"experience": "experience.*_name", "education": "education.*_name",
 				"certifications": "certifications.*me", "languages": "lang*.language", "skills": "skills.*"}[s.path])
 		case s.path != "":
