@@ -88,6 +88,16 @@ func TestSearch_AggregationsAreThoseOfAllPages(t *testing.T) {
 	require.NotContains(t, f.search(`{"query":{"match_all":{}},"size":0,"aggs":null}`), "aggregations")
 }
 
+// Aggregations are free, e-mail addresses are an add-on.
+func TestSearch_KeysOfBucketsHaveNoAddresses(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson,
+		networkPerson("p1", "quinn", "2026-01-01", `"headline":"Write to quinn@post.example, or call"`))
+	got := f.search(`{"query":{"match_all":{}},"size":0,"aggs":{"h":{"terms":{"field":"profile.headline.keyword"}}}}`)
+	h := got["aggregations"].(map[string]any)["h"].(map[string]any)
+	require.Equal(t, []any{map[string]any{"key": "Write to [e-mail removed], or call", "doc_count": 1.0}}, h["buckets"])
+}
+
 func TestSearch_AggregationsAreLimitedByTheMinute(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)

@@ -96,6 +96,13 @@ func removeShaped(s string) (string, bool) {
 	return out.String(), true
 }
 
+// WithoutMail returns a text of which substrings that look like e-mail addresses are replaced (schemas/MAPPING.md,
+// "E-mail removal", 1).
+func WithoutMail(s string) string {
+	clean, _ := removeShaped(s)
+	return clean
+}
+
 // atSign returns the width of the at sign at the start of s, 0 if there is none.
 func atSign(s string) int {
 	switch s[0] {

@@ -196,7 +196,8 @@ func (a *Aggregation) appendKey(b []byte, i int, bucket *ValueBucket) (_ []byte,
 	case a.Kind == Filters:
 		return b, nil
 	case a.Field.IsString():
-		return jsontext.AppendQuote(append(b, `"key":`...), bucket.Key.Text)
+		// Aggregations are free, and e-mail addresses in texts are not.
+		return jsontext.AppendQuote(append(b, `"key":`...), readmodel.WithoutMail(bucket.Key.Text))
 	}
 	b = strconv.AppendInt(append(b, `"key":`...), bucket.Key.Number, 10)
 	if a.Field.Type == readmodel.SearchBoolean {

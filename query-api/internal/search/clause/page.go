@@ -165,8 +165,8 @@ func aggregationsPage() string {
 
 ` + "`aggs` (or `aggregations`) of a request are answered as `aggregations`" + `, in the shape of Elasticsearch. They are those of
 all matches, on every page, are free, and are limited to 60 calls per minute and key. Fields with names of people, e-mail
-addresses, IDs, usernames and URLs cannot be aggregated, also not by filters of aggregations. Of text fields, aggregate
-` + "`.keyword`" + `.
+addresses, IDs, usernames and URLs cannot be aggregated, also not by filters of aggregations. In keys of buckets, e-mail
+addresses in texts are ` + "`[e-mail removed]`. Of text fields, aggregate `.keyword`" + `.
 
 | aggregation | parameters | differs from Elasticsearch |
 |---|---|---|
