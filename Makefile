@@ -59,7 +59,7 @@ test-kafka: build ## the pipeline suites and KAFKA_SEEDS seeds of `make chaos` o
 
 test-search: engine ## search compared with OpenSearch, QUERIES random queries (SEED=n for others; needs Java 17 and Maven)
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
-		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
+		-count=1 -timeout 1h -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 # SEARCH_TESTS are the tests of the API that `make test-opensearch` runs with OpenSearch as the executor: those of search,
 # but for those about the in-memory index.

@@ -496,11 +496,10 @@ func (h *history) compare(t *testing.T, k *projectortest.Harness, conn *faultyCo
 		<-swept
 	}
 	defer conn.pause()()
-	if h.lost {
-		touchPartitions(t, k)
-	}
-	k.CaughtUp()
-	if h.lost {
+	if !h.lost {
+		k.CaughtUp()
+	} else {
+		catchUpRecreated(t, k)
 		n, err := answers.TouchDiffering(t.Context(), k.Conn, k.Writer)
 		require.NoError(t, err)
 		t.Logf("%d answers differ after the topic was recreated", n)
@@ -541,21 +540,54 @@ func recreateTouches(t *testing.T, k *projectortest.Harness, partitions int) {
 	}))
 }
 
-// touchPartitions writes a touch to each partition. A consumer does not notice that a topic was recreated if its position
-// is the end of the new log; it goes on with the next message.
-func touchPartitions(t *testing.T, k *projectortest.Harness) {
+// catchUpRecreated is CaughtUp after the topic of touches was recreated. A consumer does not notice that if its position
+// is the end of the new log, or becomes the end before it looks; it goes on with the next message. So each partition gets
+// a touch now and then. A position past the end, which is no lag, is reset soon: until then touches may get lost.
+func catchUpRecreated(t *testing.T, k *projectortest.Harness) {
 	t.Helper()
-	ends, err := bus.EndOffsets(t.Context(), k.Kafka, []string{event.TopicAnswerTask})
-	require.NoError(t, err)
-	value, err := json.Marshal(event.AnswerTask{Kind: record.KindCodehostPerson, ID: "1"})
-	require.NoError(t, err)
-	w := bus.NewWriter(k.Kafka, bus.WithFixedPartition)
-	for _, e := range ends {
-		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
-			{Topic: event.TopicAnswerTask, Value: value, WriterData: e.Partition},
-		}))
+	require.NoError(t, touchPartitions(t.Context(), k))
+	caughtUp := make(chan struct{})
+	var touching sync.WaitGroup
+	touching.Go(func() {
+		for {
+			select {
+			case <-caughtUp:
+				return
+			case <-time.After(15 * time.Second):
+				if err := touchPartitions(t.Context(), k); err != nil {
+					t.Errorf("touch the partitions: %v", err)
+				}
+			}
+		}
+	})
+	defer touching.Wait()
+	defer close(caughtUp)
+	k.CaughtUp()
+	for _, group := range []string{projector.AnswersGroup, projector.LinkedGroup} {
+		projectortest.Eventually(t, func(ctx context.Context) bool {
+			lags, err := bus.Lag(ctx, k.Kafka, group, []string{event.TopicAnswerTask})
+			return err == nil && !slices.ContainsFunc(lags, func(l bus.PartitionLag) bool { return l.Committed != l.End })
+		}, group+" is at the ends of the recreated topic")
 	}
-	require.NoError(t, w.Close())
+}
+
+// touchPartitions writes a touch to each partition.
+func touchPartitions(ctx context.Context, k *projectortest.Harness) (err error) {
+	ends, err := bus.EndOffsets(ctx, k.Kafka, []string{event.TopicAnswerTask})
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(event.AnswerTask{Kind: record.KindCodehostPerson, ID: "1"})
+	if err != nil {
+		return err
+	}
+	w := bus.NewWriter(k.Kafka, bus.WithFixedPartition)
+	defer func() { err = errors.Join(err, w.Close()) }()
+	touches := make([]kafka.Message, len(ends))
+	for i, e := range ends {
+		touches[i] = kafka.Message{Topic: event.TopicAnswerTask, Value: value, WriterData: e.Partition}
+	}
+	return bus.WriteAll(ctx, w, touches)
 }
 
 // eraseAuthor erases erasedAuthor and starts an eraser. The channel closes when the request is suppressed.

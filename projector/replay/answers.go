@@ -124,13 +124,14 @@ func refreshLinked(ctx context.Context, deps Deps, changed func([]string) error)
 	if err := deps.Conn.QueryRow(ctx, "SELECT uniq(profile_hash) FROM network_people").Scan(&people); err != nil {
 		return fmt.Errorf("count the people: %w", err)
 	}
-	deps.Progress.Begin("Refreshing linked accounts", int64(people)) //nolint:gosec // a number of rows
+	total := int64(people) // an estimate if there are more than 65,536 people
+	deps.Progress.Begin("Refreshing linked accounts", total)
 	defer deps.Progress.End()
-	refreshed := 0
+	var refreshed int64
 	r := linked.Refresher{Conn: deps.Conn, Suppressed: deps.Suppressed, Now: deps.Now}
 	return r.RefreshAll(ctx, func(n int, some []string) error {
-		refreshed += n
-		deps.Progress.Set(min(int64(refreshed), int64(people))) //nolint:gosec // uniq is an estimate of more than 65,536
+		refreshed += int64(n)
+		deps.Progress.Set(min(refreshed, total))
 		return changed(some)
 	})
 }

@@ -60,7 +60,7 @@ func reconnects(t *testing.T, p profile) {
 		publishing.Go(func() {
 			for id := range ids {
 				if id%10 == 0 {
-					time.Sleep(500 * time.Millisecond) // so that publishing outlasts the restarts
+					<-time.After(500 * time.Millisecond) // so that publishing outlasts the restarts
 				}
 				err := pub.Publish(topic, message.NewMessage(fmt.Sprint(id), []byte("x")))
 				if err != nil {

@@ -142,7 +142,7 @@ func (h *Harness) CaughtUp() {
 			}
 			for _, l := range lag {
 				if l.Lag > 0 {
-					missing.Store(fmt.Sprintf("%+v", l))
+					missing.Store(fmt.Sprintf("%s %+v", c.Group, l))
 					return false
 				}
 			}
