@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
 	"muster/deploy/internal/standalone"
 	"muster/platform/engine"
 	"muster/platform/service"
@@ -42,7 +43,7 @@ read every table.`,
 			if err := os.MkdirAll(c.dataDir, 0o700); err != nil {
 				return fmt.Errorf("create the data directory: %w", err)
 			}
-			release, err := standalone.Lock(c.dataDir)
+			release, err := instance.Lock(c.dataDir)
 			if err != nil {
 				return err
 			}

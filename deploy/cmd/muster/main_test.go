@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log" //nolint:depguard // the target of libraries
 	"log/slog"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"muster/deploy/internal/instance"
 )
 
 // net/http prints unsolicited responses there.
@@ -46,4 +49,48 @@ func TestLogFlags_ApplyToCommandsAndSignals(t *testing.T) {
 	require.NotContains(t, said(), "too early")
 	require.Contains(t, said("--log-format", "text"), "msg=stopping")
 	require.Empty(t, said("--log-level", "error"))
+}
+
+// writeRunning makes this process the running instance of a data directory, as the commands find it.
+func writeRunning(t *testing.T, dir string, in instance.Instance) {
+	t.Helper()
+	release, err := instance.Lock(dir)
+	require.NoError(t, err)
+	t.Cleanup(release)
+	in.PID = os.Getpid()
+	require.NoError(t, instance.Write(dir, in))
+}
+
+// The process ID of a killed instance may belong to another program by now: here, to the test itself.
+func TestCommands_StoppedInstanceIsNotRunning(t *testing.T) {
+	dir := t.TempDir()
+	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
+	stopped := instance.Instance{
+		Kafka: "127.0.0.1:1", ClickHouseURL: "http://127.0.0.1:1/muster", BaseURL: "http://127.0.0.1:1",
+		AdminURL: "http://127.0.0.1:1", APIKey: "key", PID: os.Getpid(),
+	}
+	require.NoError(t, instance.Write(dir, stopped))
+	refused := func(want string) {
+		t.Helper()
+		for _, args := range [][]string{
+			{"status"}, {"sql", "SELECT 1"}, {"erase", "list"}, {"account", "list"}, {"rejected", "list"},
+			{"webhook", "list"}, {"replay", "projector"}, {"mcp"}, {"enrich", os.DevNull, "--column", "email=email"},
+		} {
+			_, errors := c.run(2, args...)
+			require.Contains(t, errors, want, args)
+			require.NotContains(t, errors, "dial tcp", args)
+		}
+	}
+	refused(fmt.Sprintf("no running muster at data directory %q: start one with `muster up --data-dir %s`, set ", dir, dir))
+
+	// A start with the same process ID, as in a container, is not ready with the addresses of the previous one.
+	release, err := instance.Lock(dir)
+	require.NoError(t, err)
+	refused(fmt.Sprintf("process %d has locked it, but is still starting", os.Getpid()))
+	release()
+	require.NoError(t, instance.Write(dir, stopped))
+	release, err = instance.LockFor(dir, "muster backup create")
+	require.NoError(t, err)
+	refused("(muster backup create) has locked it: wait until that command ends")
+	release()
 }

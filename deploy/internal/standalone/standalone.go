@@ -49,7 +49,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
-	release, err := Lock(cfg.DataDir)
+	release, err := instance.Lock(cfg.DataDir)
 	if err != nil {
 		return err
 	}
