@@ -30,7 +30,7 @@ read every table.`,
 		Example: `  MUSTER_ENGINE_PASSWORD=secret muster engine --data-dir /srv/muster
   curl http://127.0.0.1:8123/ -d 'SELECT version()'`,
 		GroupID: "run",
-		Args:    cobra.NoArgs,
+		Args:    onlySubcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tel, err := c.telemetry(cmd.Context(), "engine")
 			if err != nil {

@@ -6,8 +6,10 @@ import (
 	"log" //nolint:depguard // the target of libraries
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/internal/instance"
@@ -93,4 +95,49 @@ func TestCommands_StoppedInstanceIsNotRunning(t *testing.T) {
 	require.NoError(t, err)
 	refused("(muster backup create) has locked it: wait until that command ends")
 	release()
+}
+
+// The walk includes commands that are added later, and those of cobra.
+func TestGroups_RejectUnknownSubcommands(t *testing.T) {
+	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": t.TempDir()}}
+	groups := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		if !cmd.HasSubCommands() {
+			return
+		}
+		groups++
+		path := strings.Fields(cmd.CommandPath())[1:]
+		_, errors := c.run(2, append(path, "frobnicate")...)
+		require.NotEmpty(t, errors)
+		if strings.Contains(cmd.Use, " ") {
+			return // erase and ingest have arguments of their own
+		}
+		unknown := fmt.Sprintf("unknown command %q for %q: ", "frobnicate", cmd.CommandPath())
+		require.Contains(t, errors, unknown)
+		_, errors = c.run(2, append(append([]string{"help"}, path...), "frobnicate")...)
+		require.Contains(t, errors, unknown)
+		for _, child := range cmd.Commands() {
+			if child.Hidden || len(child.Name()) < 3 {
+				continue
+			}
+			_, errors = c.run(2, append(path, child.Name()+"x")...)
+			require.Contains(t, errors, fmt.Sprintf("did you mean %q? ", child.Name()))
+		}
+		if isGroup(cmd) {
+			help, _ := c.run(0, path...)
+			require.Contains(t, help, "Usage:\n  "+cmd.CommandPath()+" [command]\n")
+			same, _ := c.run(0, append(path, "--help")...)
+			require.Equal(t, help, same)
+			_, errors = c.run(2, append(path, "frobnicate", "--json")...)
+			require.Contains(t, errors, unknown)
+			_, errors = c.run(2, append(path, "--frobnicate")...)
+			require.Contains(t, errors, "unknown flag: --frobnicate")
+		}
+	}
+	walk(newRoot(&command{signals: new(deferredHandler)}))
+	require.Greater(t, groups, 10)
 }
