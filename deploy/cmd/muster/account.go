@@ -92,6 +92,9 @@ func (c *command) accountCreate() *cobra.Command {
 		Short: "Create an organization, with a first key",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[0]) == "" {
+				return errors.New("NAME is empty: give a name of the organization")
+			}
 			if err := numbers.check(cmd); err != nil {
 				return err
 			}

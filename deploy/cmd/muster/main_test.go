@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log" //nolint:depguard // the target of libraries
 	"log/slog"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -140,4 +142,64 @@ func TestGroups_RejectUnknownSubcommands(t *testing.T) {
 	}
 	walk(newRoot(&command{signals: new(deferredHandler)}))
 	require.Greater(t, groups, 10)
+}
+
+// Nothing starts with a value that a service would reject later: the data directory is not created.
+func TestUp_RejectsInvalidValuesFirst(t *testing.T) {
+	const memory = "is not a number of MiB from 1 to 1048576"
+	const origin = `--cors-origin: invalid origin "foo": want a scheme and a host, such as https://app.example.com`
+	for _, tc := range []struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{args: []string{"--search-index-memory", "-5"}, want: `"-5" ` + memory},
+		{args: []string{"--search-index-memory", "0"}, want: `"0" ` + memory},
+		{args: []string{"--search-index-memory", "99999999999999"}, want: memory},
+		{
+			env:  map[string]string{"MUSTER_SEARCH_INDEX_MEMORY": "-1"},
+			want: `MUSTER_SEARCH_INDEX_MEMORY: "-1" ` + memory,
+		},
+		{args: []string{"--cors-origin", "foo"}, want: origin},
+		{env: map[string]string{"MUSTER_CORS_ORIGIN": "foo"}, want: origin},
+		{
+			env:  map[string]string{"CLICKHOUSE_DSN": "mysql://x"},
+			want: `CLICKHOUSE_DSN has the unknown scheme "mysql": use http://, https://, clickhouse://`,
+		},
+		{env: map[string]string{"KAFKA_BROKERS": "kafka://x:9092"}, want: "KAFKA_BROKERS: "},
+		{env: map[string]string{"OPENSEARCH_URL": "ftp://x"}, want: "OPENSEARCH_URL: nodes are URLs such as https://"},
+		{env: map[string]string{"REDIS_URL": "http://x"}, want: "REDIS_URL is "},
+		{env: map[string]string{"MUSTER_ANALYST_DSN": "mysql://x"}, want: "MUSTER_ANALYST_DSN: "},
+		{env: map[string]string{"SEARXNG_URL": "ftp://x"}, want: "SEARXNG_URL"},
+	} {
+		c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data")}}
+		maps.Copy(c.env, tc.env)
+		_, errors := c.run(2, append([]string{"up"}, tc.args...)...)
+		require.Contains(t, errors, tc.want)
+		require.NotContains(t, errors, "--api-addr")
+		require.NoDirExists(t, c.env["MUSTER_DATA_DIR"])
+
+		// No server listens at these addresses: an invalid value is an error before a connection to them is tried.
+		c.env["MUSTER_SECRET_KEY"] = strings.Repeat("s", 64)
+		for name, value := range map[string]string{
+			"KAFKA_BROKERS": "127.0.0.1:1", "CLICKHOUSE_DSN": "http://127.0.0.1:1",
+		} {
+			if c.env[name] == "" {
+				c.env[name] = value
+			}
+		}
+		if tc.env["SEARXNG_URL"] != "" {
+			continue // of another service
+		}
+		_, errors = c.run(2, append([]string{"run", "query-api"}, tc.args...)...)
+		require.Contains(t, errors, tc.want)
+		require.NotContains(t, errors, "127.0.0.1:1")
+	}
+}
+
+func TestAccountCreate_NeedsAName(t *testing.T) {
+	for _, name := range []string{"", " \t"} {
+		_, errors := cli{t: t}.run(2, "account", "create", name)
+		require.Equal(t, "muster: NAME is empty: give a name of the organization\n", errors)
+	}
 }
