@@ -70,6 +70,7 @@ func TestNew_RejectsInvalidOrigins(t *testing.T) {
 		"https://*.example", "https://app.example?x", "null",
 	} {
 		err := queryapi.Config{Origins: []string{origin}}.Validate()
+		require.ErrorContains(t, err, "--cors-origin: invalid origin", origin)
 		require.ErrorContains(t, err, "want a scheme and a host, such as https://app.example.com", origin)
 	}
 	require.NoError(t, queryapi.Config{Origins: []string{"*", "https://app.example", "http://[::1]:3000"}}.Validate())

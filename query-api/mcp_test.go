@@ -175,6 +175,21 @@ func TestMCP_ToolsAreCheckedAsTheirEndpoints(t *testing.T) {
 	require.Zero(t, f.credits())
 }
 
+// JSON-RPC requires the error for each version of the protocol.
+func TestMCP_UnknownMethodIsAJSONRPCError(t *testing.T) {
+	f := start(t, nil)
+	for id, header := range map[string]map[string]string{
+		"1": {"Mcp-Protocol-Version": ""}, `"a"`: {"Mcp-Protocol-Version": "2025-11-25"}, "9007199254740991": nil,
+	} {
+		got := f.message(`{"jsonrpc":"2.0","id":`+id+`,"method":"foo/bar"}`, header)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.JSONEq(t, `{"jsonrpc":"2.0","id":`+id+
+			`,"error":{"code":-32601,"message":"unknown method \"foo/bar\""}}`, got.body)
+		require.NotEmpty(t, got.header.Get("X-RateLimit-Remaining"))
+		require.Equal(t, "no-store", got.header.Get("Cache-Control"))
+	}
+}
+
 func TestMCP_RejectsBeforeJSONRPCWithDetail(t *testing.T) {
 	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) { cfg.Origins = []string{"https://app.example"} })
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -188,24 +203,31 @@ func TestMCP_RejectsBeforeJSONRPCWithDetail(t *testing.T) {
 		status int
 		detail string
 	}{
-		"missing key":         {call, map[string]string{"Authorization": ""}, 401, "missing API key"},
-		"wrong key":           {list, map[string]string{"Authorization": "Bearer mk_live_x"}, 401, "API key"},
-		"foreign origin":      {call, map[string]string{"Origin": "https://evil.example"}, 403, `evil.example" is`},
-		"opaque origin":       {list, map[string]string{"Origin": "null"}, 403, `"null" is not allowed`},
-		"own origin":          {list, map[string]string{"Origin": f.service.URL()}, 403, "is not allowed"},
-		"too large":           {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "1048576"},
-		"no JSON type":        {list, map[string]string{"Content-Type": "text/plain"}, 415, "application/json"},
-		"no JSON":             {`{"jsonrpc":`, nil, 400, "not valid JSON"},
-		"duplicate name":      {`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, nil, 400, "twice"},
-		"batch":               {"[" + list + "]", nil, 400, "must be an object, not a list"},
-		"too deep":            {deep, nil, 400, "too deeply"},
-		"no message":          {`{"hello":"world"}`, nil, 400, "not a message of the Model Context Protocol"},
-		"unknown method":      {`{"jsonrpc":"2.0","id":1,"method":"tools/delete"}`, nil, 400, "tools/delete"},
-		"unknown version":     {list, map[string]string{"Mcp-Protocol-Version": "2020-01-01"}, 400, "version"},
-		"only streams wanted": {list, map[string]string{"Accept": "text/event-stream"}, 400, "application/json"},
-		"subscription":        {listen, nil, 400, "subscriptions are not supported"},
-		"resumption":          {list, map[string]string{"Last-Event-Id": "1"}, 400, "Last-Event-ID"},
-		"call without id":     {strings.Replace(call, `"id":1,`, "", 1), nil, 400, "id"},
+		"missing key":    {call, map[string]string{"Authorization": ""}, 401, "missing API key"},
+		"wrong key":      {list, map[string]string{"Authorization": "Bearer mk_live_x"}, 401, "API key"},
+		"foreign origin": {call, map[string]string{"Origin": "https://evil.example"}, 403, `evil.example" is`},
+		"opaque origin":  {list, map[string]string{"Origin": "null"}, 403, `"null" is not allowed`},
+		"own origin":     {list, map[string]string{"Origin": f.service.URL()}, 403, "is not allowed"},
+		"too large":      {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "1048576"},
+		"no JSON type":   {list, map[string]string{"Content-Type": "text/plain"}, 415, "application/json"},
+		"no JSON":        {`{"jsonrpc":`, nil, 400, "not valid JSON"},
+		"duplicate name": {`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, nil, 400, "twice"},
+		"batch":          {"[" + list + "]", nil, 400, "must be an object, not a list"},
+		"too deep":       {deep, nil, 400, "too deeply"},
+		"no message":     {`{"hello":"world"}`, nil, 400, "not a message of the Model Context Protocol"},
+		"fraction as id": {strings.Replace(list, `"id":1`, `"id":1.5`, 1), nil, 400, "id must be a string, or an"},
+		"fraction as id, odd params": {
+			`{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":7}}`, nil, 400, "id must be a string, or an",
+		},
+		"inexact id": {
+			strings.Replace(list, `"id":1`, `"id":9007199254740993`, 1), nil, 400, "id must be a string, or an",
+		},
+		"unknown notification": {`{"jsonrpc":"2.0","method":"tools/delete"}`, nil, 400, "tools/delete"},
+		"unknown version":      {list, map[string]string{"Mcp-Protocol-Version": "2020-01-01"}, 400, "version"},
+		"only streams wanted":  {list, map[string]string{"Accept": "text/event-stream"}, 400, "application/json"},
+		"subscription":         {listen, nil, 400, "subscriptions are not supported"},
+		"resumption":           {list, map[string]string{"Last-Event-Id": "1"}, 400, "Last-Event-ID"},
+		"call without id":      {strings.Replace(call, `"id":1,`, "", 1), nil, 400, "id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := f.message(c.body, c.header)

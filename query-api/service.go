@@ -158,13 +158,14 @@ func (c Config) Validate() error {
 		"read_grace": int64(c.ReadGrace), "min_read_rate": c.MinReadRate, "gather_keys": int64(c.BatchKeys),
 		"gather_queries": int64(c.BatchQueries), "max_queries": int64(c.MaxQueries),
 		"query_timeout": int64(c.QueryTimeout), "discovery_budget": int64(c.DiscoveryBudget),
+		"search_postings": int64(c.SearchPostings),
 	} {
 		if value < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative", name))
 		}
 	}
 	if _, err := v1.ParseOrigins(c.Origins); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("--cors-origin: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,7 +51,8 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// ConfigFromEnv reads a Config from environment variables. DSN is empty if its variable is not set.
+// ConfigFromEnv reads a Config from environment variables. DSN is empty if its variable is not set, and is checked
+// without connecting otherwise.
 //
 //	CLICKHOUSE_DSN           the DSN
 //	CLICKHOUSE_TLS_CA_FILE   PEM file of the authorities to trust instead of the system's
@@ -58,7 +60,11 @@ type Config struct {
 //	                         PEM files of the client certificate and its key: see package tlsclient
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	files, err := tlsclient.FromEnv(getenv, "CLICKHOUSE")
-	return Config{DSN: strings.TrimSpace(getenv(DSNEnv)), TLS: files}, err
+	cfg := Config{DSN: strings.TrimSpace(getenv(DSNEnv)), TLS: files}
+	if err == nil && cfg.DSN != "" {
+		_, err = options(cfg)
+	}
+	return cfg, err
 }
 
 // Compression is the compression method between client and server.
@@ -134,6 +140,11 @@ func options(cfg Config) (*ch.Options, error) {
 		return nil, fmt.Errorf(
 			"open clickhouse: %s must be http://USER:PASSWORD@HOST:8123/DATABASE or the same with https://: %w", DSNEnv,
 			err)
+	}
+	// clickhouse-go speaks the native protocol with the server of any other scheme.
+	if u, err := url.Parse(dsn); err == nil && !slices.Contains([]string{"http", "https", "clickhouse"}, u.Scheme) {
+		return nil, fmt.Errorf("open clickhouse: %s has the unknown scheme %q: use http://, https://, "+
+			"clickhouse:// (native) or clickhouses:// (native with TLS)", DSNEnv, u.Scheme)
 	}
 	if cfg.TLS != nil {
 		if opts.TLS == nil {

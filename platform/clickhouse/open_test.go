@@ -72,6 +72,8 @@ func TestOpen_RejectsInvalidDSNs(t *testing.T) {
 		"no host":               {"http:///db", "parse dsn address failed"},
 		"no scheme":             {"clickhouse:8123", format},
 		"no scheme, IP address": {"127.0.0.1:8123", format},
+		"other database":        {"mysql://h:3306/db", `unknown scheme "mysql": use http://, https://, clickhouse://`},
+		"legacy scheme":         {"tcp://u:p@h:9000/db", `unknown scheme "tcp": use http://`},
 		"pinned setting": {
 			"http://localhost:1/db?async_insert=1", "the DSN sets async_insert=1, which is fixed at 0: remove",
 		},
@@ -85,6 +87,12 @@ func TestOpen_RejectsInvalidDSNs(t *testing.T) {
 			_, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: tc.dsn})
 			require.ErrorContains(t, err, tc.want)
 			require.NotContains(t, err.Error(), "pass#word")
+			if tc.dsn != "" { // the same before anything connects
+				_, early := clickhouse.ConfigFromEnv(func(name string) string {
+					return map[string]string{clickhouse.DSNEnv: tc.dsn}[name]
+				})
+				require.EqualError(t, early, err.Error())
+			}
 		})
 	}
 	_, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: "http://localhost:1", Compression: "rar"})

@@ -76,7 +76,6 @@ ID of an organization, or its name if that is unique, as "account list" shows th
   muster account key create ORGANIZATION --name laptop --scopes enrich,webset
   muster account deactivate ORGANIZATION`,
 		GroupID: "people",
-		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true),
 		c.accountActive("deactivate", false),
@@ -93,6 +92,9 @@ func (c *command) accountCreate() *cobra.Command {
 		Short: "Create an organization, with a first key",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[0]) == "" {
+				return errors.New("NAME is empty: give a name of the organization")
+			}
 			if err := numbers.check(cmd); err != nil {
 				return err
 			}
@@ -230,7 +232,7 @@ func (c *command) accountActive(verb string, active bool) *cobra.Command {
 }
 
 func (c *command) keyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Manage the API keys of an organization", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "key", Short: "Manage the API keys of an organization"}
 	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRotate(), c.keyRevoke())
 	return cmd
 }

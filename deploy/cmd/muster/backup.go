@@ -16,7 +16,6 @@ import (
 	"muster/deploy/erasure"
 	"muster/deploy/internal/backup"
 	"muster/deploy/internal/instance"
-	"muster/deploy/internal/standalone"
 	"muster/platform/atomicfile"
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
@@ -63,8 +62,8 @@ func waitForLock(ctx context.Context, dir, work string) (release func(), err err
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		release, err = standalone.LockFor(dir, work)
-		if !errors.Is(err, standalone.ErrInUse) {
+		release, err = instance.LockFor(dir, work)
+		if !errors.Is(err, instance.ErrInUse) {
 			return release, err
 		}
 		select {

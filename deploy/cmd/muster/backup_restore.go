@@ -245,15 +245,7 @@ func extract(ctx context.Context, path, dir string) (m backup.Manifest, err erro
 		return m, err
 	}
 	// The process of standalone.json has ended; the next one writes its own.
-	in, err := instance.Read(dir)
-	if err == nil && in.PID != 0 {
-		in.PID = 0
-		err = instance.Write(dir, in)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return m, err
+	return m, instance.Retire(dir)
 }
 
 // importErasures adds erasures to an extracted directory, and returns their number.

@@ -116,11 +116,11 @@ func TestBackup_WaitsForTheEngine(t *testing.T) {
 	unlock()
 	c.run(0, "backup", "create", archive+".2")
 
-	release, err := standalone.Lock(dir)
+	release, err := instance.Lock(dir)
 	require.NoError(t, err)
 	defer release()
 	_, errors = c.run(2, "engine", "--clickhouse-addr", "127.0.0.1:0")
-	require.Contains(t, errors, standalone.ErrInUse.Error())
+	require.Contains(t, errors, instance.ErrInUse.Error())
 }
 
 func TestBackupCreate_RejectsAnArchiveInTheDataDirectory(t *testing.T) {
@@ -327,11 +327,11 @@ func TestStop_SignalsOnlyTheLockOwner(t *testing.T) {
 	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
 	out, _ = c.run(0, "stop")
 	require.Contains(t, out, "no process serves")
-	require.True(t, instance.Alive(other.Process.Pid))
+	require.NoError(t, other.Process.Signal(syscall.Signal(0)), "still runs")
 
-	release, err := standalone.Lock(dir)
+	release, err := instance.Lock(dir)
 	require.NoError(t, err)
-	pid, work, err := standalone.LockOwner(dir)
+	pid, work, err := instance.LockOwner(dir)
 	require.NoError(t, err)
 	require.Empty(t, work)
 	require.Equal(t, os.Getpid(), pid)

@@ -18,7 +18,6 @@ unavailable store or provider never causes a dead letter.`,
   muster dlq show discovery-worker.score:0-7
   muster dlq resubmit --handler discovery-worker.score --since 24h`,
 		GroupID: "data",
-		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(c.listSubcommand(true, noun), c.showSubcommand(true, noun), c.deadResubmit(),
 		c.exportSubcommand(true, noun, "messages"))

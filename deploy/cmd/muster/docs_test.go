@@ -232,7 +232,7 @@ func understand(root *cobra.Command, call string) (problem string) {
 		switch {
 		case next != nil:
 			at = next
-		case at == root || !at.Runnable():
+		case isGroup(at):
 			return "unknown command " + word
 		default:
 			arguments = true

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/internal/backup"
+	"muster/deploy/internal/instance"
 	"muster/deploy/internal/standalone"
 	"muster/platform/engine"
 	"muster/platform/service"
@@ -29,7 +30,7 @@ read every table.`,
 		Example: `  MUSTER_ENGINE_PASSWORD=secret muster engine --data-dir /srv/muster
   curl http://127.0.0.1:8123/ -d 'SELECT version()'`,
 		GroupID: "run",
-		Args:    cobra.NoArgs,
+		Args:    onlySubcommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tel, err := c.telemetry(cmd.Context(), "engine")
 			if err != nil {
@@ -42,7 +43,7 @@ read every table.`,
 			if err := os.MkdirAll(c.dataDir, 0o700); err != nil {
 				return fmt.Errorf("create the data directory: %w", err)
 			}
-			release, err := standalone.Lock(c.dataDir)
+			release, err := instance.Lock(c.dataDir)
 			if err != nil {
 				return err
 			}

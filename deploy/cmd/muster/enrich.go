@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -157,13 +156,12 @@ func (c *command) apiClient(address string) (*client.Client, error) {
 		address = strings.TrimSpace(c.getenv("MUSTER_BASE_URL"))
 	}
 	if address == "" || key == "" {
-		in, err := instance.Read(c.dataDir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		in, err := instance.Running(c.dataDir)
+		if errors.Is(err, instance.ErrNotRunning) {
+			err = fmt.Errorf("%w, set --data-dir to another directory, or set MUSTER_BASE_URL and MUSTER_API_KEY", err)
 		}
-		if err != nil || !instance.Alive(in.PID) {
-			return nil, fmt.Errorf("%w at data directory %q: start one with `muster up`, set --data-dir, or set "+
-				"MUSTER_BASE_URL and MUSTER_API_KEY", instance.ErrNotRunning, c.dataDir)
+		if err != nil {
+			return nil, err
 		}
 		if address != "" && address != in.BaseURL {
 			return nil, errors.New("MUSTER_API_KEY is empty: set it to an API key of the service at --url")

@@ -28,8 +28,6 @@ func (c *command) evalCommand() *cobra.Command {
 		Use:     "eval",
 		Short:   "Measure the accuracy of a running instance",
 		GroupID: "data",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(c.evalDiscovery())
 	return cmd

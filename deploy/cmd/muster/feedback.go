@@ -33,7 +33,6 @@ erased people is deleted.`,
   muster feedback accept 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10
   muster feedback reject 01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10`,
 		GroupID: "data",
-		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(c.feedbackList(), c.feedbackDecide("accept", event.FeedbackAccepted),
 		c.feedbackDecide("reject", event.FeedbackRejected))

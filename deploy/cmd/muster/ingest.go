@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,14 +30,12 @@ func (c *command) kafka() (bus.Config, error) {
 	if len(cfg.Brokers) > 0 {
 		return cfg, nil
 	}
-	in, err := instance.Read(c.dataDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return cfg, err
+	in, err := instance.Running(c.dataDir)
+	if errors.Is(err, instance.ErrNotRunning) {
+		err = fmt.Errorf("%w, set --data-dir to another directory, or set KAFKA_BROKERS", err)
 	}
-	if !instance.Alive(in.PID) {
-		return cfg,
-			fmt.Errorf("%w at data directory %q: start one with `muster up`, set --data-dir, or set KAFKA_BROKERS",
-				instance.ErrNotRunning, c.dataDir)
+	if err != nil {
+		return cfg, err
 	}
 	return in.Bus(cfg)
 }

@@ -156,6 +156,7 @@ external servers, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.InitDefaultVersionFlag()
 	addUsageToErrors(root)
+	setUpGroups(root)
 	return root
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -75,13 +74,12 @@ func (c *command) findAPI(address, key string) (*remoteAPI, error) {
 		key = c.getenv("MUSTER_API_KEY")
 	}
 	if address == "" {
-		in, err := instance.Read(c.dataDir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		in, err := instance.Running(c.dataDir)
+		if errors.Is(err, instance.ErrNotRunning) {
+			err = fmt.Errorf("%w, set --data-dir to another directory, or pass --url", err)
 		}
-		if err != nil || !instance.Alive(in.PID) {
-			return nil, fmt.Errorf("%w at data directory %q: start one with `muster up --data-dir %s`, "+
-				"set --data-dir to another directory, or pass --url", instance.ErrNotRunning, c.dataDir, c.dataDir)
+		if err != nil {
+			return nil, err
 		}
 		address = in.BaseURL
 		if key == "" {

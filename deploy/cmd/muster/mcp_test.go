@@ -4,12 +4,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
@@ -60,9 +57,7 @@ func (c *mcpClient) Write(b []byte) (int, error) {
 func TestMCP_FindsAddressAndKey(t *testing.T) {
 	base, requests := recordedAPI(t)
 	dir := t.TempDir()
-	running, err := json.Marshal(instance.Instance{BaseURL: base, APIKey: "of-the-instance", PID: os.Getpid()})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, instance.FileName), running, 0o600))
+	writeRunning(t, dir, instance.Instance{BaseURL: base, APIKey: "of-the-instance"})
 	for name, c := range map[string]struct {
 		args []string
 		env  map[string]string

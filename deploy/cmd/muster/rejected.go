@@ -25,7 +25,6 @@ resubmit them.`,
   muster rejected resubmit --reason unknown_kind       after an upgrade or a changed setting
   muster rejected resubmit --kind foreign --map ./mine.jq`,
 		GroupID: "data",
-		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(c.listSubcommand(false, noun), c.showSubcommand(false, noun), c.rejectedResubmit(),
 		c.exportSubcommand(false, noun, "records"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ type environment struct {
 	secret            *service.RootSecret
 	webhookAllow      []string      // --webhook-allow
 	origins           []string      // --cors-origin
-	searchIndexMemory int           // --search-index-memory, in MiB
+	searchIndexMemory searchMemory  // --search-index-memory
 	erasureDeadline   time.Duration // --erasure-deadline
 	stateless         bool          // --stateless
 	// erased holds the suppression set.
@@ -91,7 +92,7 @@ func (c *command) runCommand() *cobra.Command {
 	}
 	var addr, adminAddr string
 	var allow, origins, adminHosts []string
-	var memory int
+	var memory searchMemory
 	var within time.Duration
 	var stateless bool
 	cmd := &cobra.Command{
@@ -267,13 +268,13 @@ func runAlone(ctx context.Context, name string, unit runnable, env environment, 
 }
 
 func buildProjector(ctx context.Context, s environment) (runnable, error) {
-	conn, err := s.connect(ctx, 0)
+	cluster, err := searchcluster.Open(s.getenv, s.secret)
 	if err != nil {
 		return runnable{}, err
 	}
-	cluster, err := searchcluster.Open(s.getenv, s.secret)
+	conn, err := s.connect(ctx, 0)
 	if err != nil {
-		return runnable{}, errors.Join(err, conn.Close())
+		return runnable{}, errors.Join(err, cluster.Close())
 	}
 	closeAll := func() error { return errors.Join(cluster.Close(), conn.Close()) }
 	cfg := projector.Config{Config: project.Config{Kafka: s.kafka}, Search: cluster.Index()}
@@ -308,9 +309,34 @@ func buildProjector(ctx context.Context, s environment) (runnable, error) {
 	return runnable{run: run, ready: p.Check, close: closeAll, conn: conn}, nil
 }
 
-func addSearchMemoryFlag(flags *pflag.FlagSet, mebibytes *int) {
-	flags.IntVar(mebibytes, "search-index-memory", queryapi.DefaultSearchMemory,
-		"memory for the in-memory search index of query-api, in MiB (min 32 bytes per profile)")
+// searchMemory is the value of --search-index-memory in MiB.
+type searchMemory int
+
+// maxSearchMemory is 1 TiB.
+const maxSearchMemory searchMemory = 1 << 20
+
+// String implements pflag.Value.
+func (m *searchMemory) String() string { return strconv.Itoa(int(*m)) }
+
+// Type implements pflag.Value.
+func (m *searchMemory) Type() string { return "int" }
+
+// Set implements pflag.Value.
+func (m *searchMemory) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > int(maxSearchMemory) {
+		return fmt.Errorf("%q is not a number of MiB from 1 to %d", text, maxSearchMemory)
+	}
+	*m = searchMemory(n)
+	return nil
+}
+
+func (m *searchMemory) bytes() int { return int(*m) << 20 }
+
+func addSearchMemoryFlag(flags *pflag.FlagSet, memory *searchMemory) {
+	*memory = queryapi.DefaultSearchMemory
+	flags.Var(memory, "search-index-memory",
+		"memory for the in-memory search index of query-api, in MiB (min 1, and 32 bytes per profile)")
 }
 
 func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
@@ -319,31 +345,36 @@ func buildQueryAPI(ctx context.Context, s environment) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow,
-		Origins: s.origins, Pages: docs.Pages(), SearchPostings: s.searchIndexMemory << 20}.WithDefaults()
-	conn, err := s.connect(ctx, cfg.Connections())
-	if err != nil {
+		Origins: s.origins, Pages: docs.Pages(), SearchPostings: s.searchIndexMemory.bytes()}.WithDefaults()
+	if err := cfg.Validate(); err != nil {
 		return runnable{}, err
 	}
 	deps := queryapi.Deps{
-		ClickHouse: conn, Bus: s.kafka, Secret: s.secret, Logger: s.tel.Logger, Registerer: s.tel.Registry,
-		Tracing:    s.tel.Tracing,
+		Bus: s.kafka, Secret: s.secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
 		Suppressed: s.erased.Set(),
 	}
 	if deps.Questions, deps.Analyze, err = analyst.Saved(docs.Pages(), s.store, false, s.getenv); err != nil {
-		return runnable{}, errors.Join(err, conn.Close())
+		return runnable{}, err
 	}
 	cluster, err := searchcluster.Open(s.getenv, s.secret)
 	if err != nil {
-		return runnable{}, errors.Join(err, conn.Close())
+		return runnable{}, err
 	}
 	deps.OpenSearch = cluster.Client()
-	closeAll := func() error { return errors.Join(cluster.Close(), conn.Close()) }
+	closeClients := cluster.Close
 	if s.getenv(queryapi.RedisEnv) != "" {
 		if deps.Redis, err = queryapi.OpenRedis(s.getenv); err != nil {
-			return runnable{}, errors.Join(err, closeAll())
+			return runnable{}, errors.Join(err, closeClients())
 		}
-		closeAll = func() error { return errors.Join(deps.Redis.Close(), cluster.Close(), conn.Close()) }
+		closeClients = func() error { return errors.Join(deps.Redis.Close(), cluster.Close()) }
 	}
+	// Last, because it waits for the server.
+	conn, err := s.connect(ctx, cfg.Connections())
+	if err != nil {
+		return runnable{}, errors.Join(err, closeClients())
+	}
+	deps.ClickHouse = conn
+	closeAll := func() error { return errors.Join(closeClients(), conn.Close()) }
 	api, err := queryapi.New(ctx, cfg, deps)
 	if err != nil {
 		return runnable{}, errors.Join(err, closeAll())

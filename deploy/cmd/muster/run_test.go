@@ -65,6 +65,9 @@ func TestInstance_UnreadableFileIsNotReportedAsStopped(t *testing.T) {
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": t.TempDir()}}
 	_, errors := c.run(2, "account", "list")
 	require.Contains(t, errors, "no running muster")
+	release, err := instance.Lock(c.env["MUSTER_DATA_DIR"])
+	require.NoError(t, err)
+	defer release()
 	require.NoError(t, os.Mkdir(filepath.Join(c.env["MUSTER_DATA_DIR"], instance.FileName), 0o700))
 	_, errors = c.run(2, "account", "list")
 	require.Contains(t, errors, instance.FileName)

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -25,8 +24,8 @@ func TestSQL_EmbeddedEngineIgnoresClientCertificates(t *testing.T) {
 	require.NoError(t, err)
 	c := cli{t: t, env: files.Env("CLICKHOUSE")}
 	c.env["MUSTER_DATA_DIR"] = t.TempDir()
-	require.NoError(t, instance.Write(c.env["MUSTER_DATA_DIR"],
-		instance.Instance{Kafka: "127.0.0.1:1", ClickHouseURL: server.URL + "/muster", PID: os.Getpid()}))
+	writeRunning(t, c.env["MUSTER_DATA_DIR"],
+		instance.Instance{Kafka: "127.0.0.1:1", ClickHouseURL: server.URL + "/muster"})
 	out, _ := c.run(0, "sql", "--format", "tsv", "SELECT 1")
 	require.Equal(t, "1\n", out)
 }

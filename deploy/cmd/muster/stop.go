@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"muster/deploy/internal/instance"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"muster/deploy/internal/standalone"
 )
 
 func (c *command) stopCommand() *cobra.Command {
@@ -24,7 +23,7 @@ command such as a backup, a restore or "erase keys" holds the lock. Such a comma
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pid, work, err := standalone.LockOwner(c.dataDir)
+			pid, work, err := instance.LockOwner(c.dataDir)
 			if err != nil {
 				return err
 			}
@@ -37,7 +36,7 @@ command such as a backup, a restore or "erase keys" holds the lock. Such a comma
 					"no process serves %s, but process %d (%s) has locked it: wait until that command ends",
 					c.dataDir, pid, work)
 			}
-			if !standalone.IsLockOwner(c.dataDir, pid) {
+			if !instance.IsLockOwner(c.dataDir, pid) {
 				return fmt.Errorf("process %d does not hold the lock of %s: stop the process in its own container",
 					pid, c.dataDir)
 			}
@@ -50,7 +49,7 @@ command such as a backup, a restore or "erase keys" holds the lock. Such a comma
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
 			for {
-				switch now, _, err := standalone.LockOwner(c.dataDir); {
+				switch now, _, err := instance.LockOwner(c.dataDir); {
 				case err != nil:
 					return err
 				case now != pid:

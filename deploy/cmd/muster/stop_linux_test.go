@@ -1,6 +1,7 @@
 package main
 
 import (
+	"muster/deploy/internal/instance"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,18 +9,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"muster/deploy/internal/standalone"
 )
 
 // The process ID in the lock file is from the owner's PID namespace, and may be another process here.
 func TestStop_DoesNotSignalAnotherContainersPID(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
-	release, err := standalone.Lock(dir)
+	release, err := instance.Lock(dir)
 	require.NoError(t, err)
 	defer release()
-	require.True(t, standalone.IsLockOwner(dir, os.Getpid()))
+	require.True(t, instance.IsLockOwner(dir, os.Getpid()))
 
 	stranger := exec.Command("sleep", "600")
 	require.NoError(t, stranger.Start())

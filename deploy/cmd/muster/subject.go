@@ -21,7 +21,6 @@ func (c *command) subjectCommand() *cobra.Command {
 		Use:     "subject",
 		Short:   "Answer data subject access requests",
 		GroupID: "people",
-		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(c.subjectShow())
 	return cmd

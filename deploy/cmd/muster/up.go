@@ -16,7 +16,7 @@ func (c *command) upCommand() *cobra.Command {
 	var noSample bool
 	var accounts string
 	var allow []string
-	var memory int
+	var memory searchMemory
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole platform on this machine",
@@ -49,7 +49,7 @@ MUSTER_SECRET_KEY replaces the root secret in the data directory; then the other
 			if err != nil {
 				return fmt.Errorf("find the executable to start the engine with: %w", err)
 			}
-			cfg.DataDir, cfg.SearchPostings = c.dataDir, memory<<20
+			cfg.DataDir, cfg.SearchPostings = c.dataDir, memory.bytes()
 			if cfg.WebhookAllow, err = parseAllow(allow); err != nil {
 				return err
 			}

@@ -61,11 +61,10 @@ to receivers how to verify a signature.`,
   muster webhook list --status dead
   muster webhook resend DELIVERY`,
 		GroupID: "people",
-		Args:    cobra.NoArgs,
 	}
-	endpoint := &cobra.Command{Use: "endpoint", Short: "Manage endpoints", Args: cobra.NoArgs}
+	endpoint := &cobra.Command{Use: "endpoint", Short: "Manage endpoints"}
 	endpoint.AddCommand(c.webhookEndpointList(), c.webhookEndpointResume())
-	secret := &cobra.Command{Use: "secret", Short: "Manage signing secrets", Args: cobra.NoArgs}
+	secret := &cobra.Command{Use: "secret", Short: "Manage signing secrets"}
 	secret.AddCommand(c.webhookSecretCreate(), c.webhookSecretRotate(),
 		c.webhookSecretList("list", "List the secrets of an organization, without their values", false),
 		c.webhookSecretList("show", "Show the valid secrets of an organization", true))
@@ -74,8 +73,7 @@ to receivers how to verify a signature.`,
 }
 
 func (c *command) accountWebhookSecret() *cobra.Command {
-	cmd := &cobra.Command{Use: "webhook-secret", Short: "Show or rotate the webhook secret of an organization",
-		Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "webhook-secret", Short: "Show or rotate the webhook secret of an organization"}
 	cmd.AddCommand(c.webhookSecretList("show", "Show the valid secrets of an organization", true),
 		c.webhookSecretRotate())
 	return cmd

@@ -32,9 +32,9 @@ func TestClient_SendsClientCertificates(t *testing.T) {
 	t.Cleanup(server.Close)
 	open := func(dsn string) (*Client, error) {
 		vars := files.Env("CLICKHOUSE")
-		vars[clickhouse.DSNEnv] = dsn
 		cfg, err := clickhouse.ConfigFromEnv(func(name string) string { return vars[name] })
 		require.NoError(t, err)
+		cfg.DSN = dsn
 		return Open(cfg, true)
 	}
 	for user, want := range map[string]string{"ada:secret": "ada ada secret  ", "ada": "ada   ada on"} {

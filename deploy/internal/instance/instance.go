@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -42,7 +41,7 @@ type Instance struct {
 	ClickHouseURL string `json:"clickhouse_url"`
 	// OpenSearch has the environment variables of the search cluster; empty without one.
 	OpenSearch map[string]string `json:"opensearch,omitempty"`
-	// PID is the ID of the serving process.
+	// PID is the ID of the serving process, which holds the lock of the data directory; 0 if it has ended.
 	PID int `json:"pid"`
 }
 
@@ -64,18 +63,38 @@ func Read(dataDir string) (Instance, error) {
 	return in, nil
 }
 
-// Find returns the addresses of the instance of a data directory. The environment variables KAFKA_BROKERS,
-// CLICKHOUSE_DSN, MUSTER_ADMIN_URL, MUSTER_BASE_URL and MUSTER_OPERATOR_TOKEN override the file. It returns
-// ErrNotRunning if neither the file of a running process nor the environment has the brokers and ClickHouse.
-func Find(dataDir string, getenv func(string) string) (Instance, error) {
-	in, err := Read(dataDir)
+// Running returns the instance of the process that serves a data directory: the holder of its lock. A process ID alone
+// may belong to another program by now. It returns ErrNotRunning, with the fix, if no process holds the lock, or if one
+// does that is still starting or does not run the platform.
+func Running(dataDir string) (Instance, error) {
+	pid, work, err := LockOwner(dataDir)
+	if err != nil {
+		return Instance{}, err
+	}
+	var fix string
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		in = Instance{}
-	case err != nil:
-		return in, err
-	case !Alive(in.PID):
-		in = Instance{}
+	case pid == 0:
+		fix = "start one with `muster up --data-dir " + dataDir + "`"
+	case work != "":
+		fix = fmt.Sprintf("process %d (%s) has locked it: wait until that command ends", pid, work)
+	default:
+		in, err := Read(dataDir)
+		if err == nil && in.PID == pid || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return in, err
+		}
+		fix = fmt.Sprintf("process %d has locked it, but is still starting or serves only the engine: wait until "+
+			"`muster up` is ready", pid)
+	}
+	return Instance{}, fmt.Errorf("%w at data directory %q: %s", ErrNotRunning, dataDir, fix)
+}
+
+// Find returns the addresses of the running instance of a data directory. The environment variables KAFKA_BROKERS,
+// CLICKHOUSE_DSN, MUSTER_ADMIN_URL, MUSTER_BASE_URL and MUSTER_OPERATOR_TOKEN override its file. It returns
+// ErrNotRunning if neither the running instance nor the environment has the brokers and ClickHouse.
+func Find(dataDir string, getenv func(string) string) (Instance, error) {
+	in, notRunning := Running(dataDir)
+	if notRunning != nil && !errors.Is(notRunning, ErrNotRunning) {
+		return in, notRunning
 	}
 	for name, field := range map[string]*string{
 		"KAFKA_BROKERS":         &in.Kafka,
@@ -91,10 +110,9 @@ func Find(dataDir string, getenv func(string) string) (Instance, error) {
 	if strings.TrimSpace(getenv("KAFKA_BROKERS")) != "" {
 		in.KafkaUser, in.KafkaPassword = "", "" // not for external brokers
 	}
-	if in.Kafka == "" || in.ClickHouseURL == "" {
-		return in, fmt.Errorf("%w at data directory %q: start one with `muster up --data-dir %s`, "+
-			"set --data-dir to another directory, or set KAFKA_BROKERS and CLICKHOUSE_DSN", ErrNotRunning,
-			dataDir, dataDir)
+	if notRunning != nil && (in.Kafka == "" || in.ClickHouseURL == "") {
+		return in, fmt.Errorf("%w, set --data-dir to another directory, or set KAFKA_BROKERS and CLICKHOUSE_DSN",
+			notRunning)
 	}
 	return in, nil
 }
@@ -127,6 +145,17 @@ func (in Instance) SearchEnv(getenv func(string) string) func(string) string {
 	}
 }
 
+// Retire marks the instance file of a data directory as that of a process that has ended. A missing or damaged file is
+// left to the next process, which replaces it.
+func Retire(dataDir string) error {
+	in, err := Read(dataDir)
+	if err != nil || in.PID == 0 {
+		return nil //nolint:nilerr // only a readable file can count as running
+	}
+	in.PID = 0
+	return Write(dataDir, in)
+}
+
 // Write writes the instance file of a data directory, atomically and with mode 0600.
 func Write(dataDir string, in Instance) error {
 	raw, err := json.Marshal(in, jsontext.WithIndent("  "))
@@ -137,13 +166,4 @@ func Write(dataDir string, in Instance) error {
 		return fmt.Errorf("write the instance file: %w", err)
 	}
 	return nil
-}
-
-// Alive reports whether a process with this ID runs.
-func Alive(pid int) bool {
-	if pid <= 0 {
-		return false
-	}
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
 }

@@ -1,18 +1,31 @@
 package instance_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"muster/deploy/internal/instance"
 	"muster/platform/bus"
 )
 
 func none(string) string { return "" }
+
+// write makes this process the running instance of a data directory.
+func write(t *testing.T, dir string, in instance.Instance) {
+	t.Helper()
+	release, err := instance.Lock(dir)
+	require.NoError(t, err)
+	t.Cleanup(release)
+	require.NoError(t, instance.Write(dir, in))
+}
 
 func TestFind_FileAndEnvironment(t *testing.T) {
 	t.Run("no file", func(t *testing.T) {
@@ -23,7 +36,7 @@ func TestFind_FileAndEnvironment(t *testing.T) {
 	t.Run("a running process", func(t *testing.T) {
 		dir := t.TempDir()
 		want := instance.Instance{Kafka: "127.0.0.1:1", ClickHouseURL: "http://127.0.0.1:2", PID: os.Getpid()}
-		require.NoError(t, instance.Write(dir, want))
+		write(t, dir, want)
 		got, err := instance.Find(dir, none)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -31,16 +44,15 @@ func TestFind_FileAndEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "mode of a file with secrets")
 	})
-	t.Run("a process that has exited", func(t *testing.T) {
+	t.Run("a process that does not hold the lock", func(t *testing.T) {
 		dir := t.TempDir()
-		require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", PID: 1 << 30}))
+		require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", PID: os.Getpid()}))
 		_, err := instance.Find(dir, none)
 		require.ErrorIs(t, err, instance.ErrNotRunning)
 	})
 	t.Run("the environment is enough and overrides the file", func(t *testing.T) {
 		dir := t.TempDir()
-		require.NoError(t,
-			instance.Write(dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", AdminURL: "c", PID: os.Getpid()}))
+		write(t, dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", AdminURL: "c", PID: os.Getpid()})
 		got, err := instance.Find(dir, func(name string) string {
 			return map[string]string{"KAFKA_BROKERS": "k", "CLICKHOUSE_DSN": "d"}[name]
 		})
@@ -53,7 +65,7 @@ func TestFind_FileAndEnvironment(t *testing.T) {
 		dir := t.TempDir()
 		in := instance.Instance{Kafka: "127.0.0.1:1", KafkaUser: "muster", KafkaPassword: "secret", ClickHouseURL: "b",
 			PID: os.Getpid()}
-		require.NoError(t, instance.Write(dir, in))
+		write(t, dir, in)
 		got, err := instance.Find(dir, none)
 		require.NoError(t, err)
 		require.Equal(t, in, got)
@@ -71,8 +83,34 @@ func TestFind_FileAndEnvironment(t *testing.T) {
 	})
 	t.Run("a damaged file", func(t *testing.T) {
 		dir := t.TempDir()
+		write(t, dir, instance.Instance{})
 		require.NoError(t, os.WriteFile(filepath.Join(dir, instance.FileName), []byte("{"), 0o600))
 		_, err := instance.Find(dir, none)
 		require.ErrorContains(t, err, instance.FileName)
 	})
+}
+
+// Commands look at the lock, with a shared lock of their own, while the process starts.
+func TestLock_ProbesDoNotPreventIt(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	probing := errgroup.Group{}
+	for range 4 {
+		probing.Go(func() error {
+			for ctx.Err() == nil {
+				if pid, _, err := instance.LockOwner(dir); err != nil || pid != 0 && pid != os.Getpid() {
+					return fmt.Errorf("lock owner %d: %w", pid, err)
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+			return nil
+		})
+	}
+	for range 200 {
+		release, err := instance.Lock(dir)
+		require.NoError(t, err)
+		release()
+	}
+	cancel()
+	require.NoError(t, probing.Wait())
 }

@@ -78,8 +78,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 				strings.Join(lost.Topics, " --accept-data-loss "))
 	}
 	if err != nil {
-		return kafkaBackend{},
-			fmt.Errorf("start the embedded Kafka broker (change its address with --kafka-addr): %w", err)
+		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker: %w", err)
 	}
 	return kafkaBackend{
 		config: bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster", Logger: deps.Telemetry.Logger},
@@ -161,8 +160,7 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 				"or recreate the tables (operators.md, Damaged tables)", err)
 	}
 	if err != nil {
-		return clickHouseBackend{},
-			fmt.Errorf("start the embedded ClickHouse engine (change its address with --clickhouse-addr): %w", err)
+		return clickHouseBackend{}, fmt.Errorf("start the embedded ClickHouse engine: %w", err)
 	}
 	stop := func() error {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

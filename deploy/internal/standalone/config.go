@@ -8,6 +8,11 @@ import (
 	"net/netip"
 	"time"
 
+	"muster/deploy/internal/analyst"
+	discovery "muster/discovery-worker"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/opensearch"
 	"muster/platform/service"
 	queryapi "muster/query-api"
 )
@@ -51,6 +56,7 @@ func (c Config) Validate() error {
 	if c.Sample < 0 {
 		errs = append(errs, errors.New("the number of sample people is negative"))
 	}
+	errs = append(errs, queryapi.Config{Origins: c.Origins}.Validate())
 	for name, addr := range map[string]string{
 		"API": c.APIAddr, "ingest": c.IngestAddr, "admin": c.AdminAddr, "ClickHouse": c.ClickHouseAddr,
 		"Kafka": c.KafkaAddr,
@@ -62,11 +68,36 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkAddresses returns an error if an address of the services is in use. They would notice only after an empty data
-// directory is prepared, which takes long. The engines check their addresses first.
-func (c Config) checkAddresses(ctx context.Context) (err error) {
-	for _, a := range []struct{ what, addr string }{{"api", c.APIAddr}, {"ingest", c.IngestAddr},
-		{"admin", c.AdminAddr}} {
+// checkEnvironment returns an error if a variable names an external server in an invalid form. The services would
+// notice only after the engines have started. It does not connect.
+func checkEnvironment(getenv func(string) string) error {
+	_, kafkaErr := bus.ConfigFromEnv(getenv)
+	store, clickHouseErr := clickhouse.ConfigFromEnv(getenv)
+	_, analystErr := analyst.OpenViews(store, false, getenv)
+	_, _, searchErr := opensearch.ConfigFromEnv(getenv)
+	_, providersErr := discovery.ProvidersFromEnv(getenv)
+	err := errors.Join(kafkaErr, clickHouseErr, analystErr, searchErr, providersErr)
+	if getenv(queryapi.RedisEnv) != "" {
+		client, redisErr := queryapi.OpenRedis(getenv)
+		if redisErr == nil {
+			redisErr = client.Close()
+		}
+		err = errors.Join(err, redisErr)
+	}
+	return err
+}
+
+// checkAddresses returns an error, with the flag to change, if an address is in use. The services would notice only
+// after an empty data directory is prepared, which takes long.
+func (c Config) checkAddresses(ctx context.Context, getenv func(string) string) (err error) {
+	addresses := []struct{ what, addr string }{{"api", c.APIAddr}, {"ingest", c.IngestAddr}, {"admin", c.AdminAddr}}
+	if getenv("KAFKA_BROKERS") == "" {
+		addresses = append(addresses, struct{ what, addr string }{"kafka", c.KafkaAddr})
+	}
+	if getenv(clickhouse.DSNEnv) == "" {
+		addresses = append(addresses, struct{ what, addr string }{"clickhouse", c.ClickHouseAddr})
+	}
+	for _, a := range addresses {
 		ln, listenErr := new(net.ListenConfig).Listen(ctx, "tcp", a.addr)
 		if listenErr != nil {
 			return fmt.Errorf("listen on the %s address (change it with --%s-addr): %w", a.what, a.what, listenErr)

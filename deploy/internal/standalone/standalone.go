@@ -43,13 +43,13 @@ import (
 
 // Run runs the platform until ctx ends or a part of it fails permanently. It returns nil after an orderly stop.
 func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
-	if err := cfg.Validate(); err != nil {
+	if err := errors.Join(cfg.Validate(), checkEnvironment(deps.Getenv)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
-	release, err := Lock(cfg.DataDir)
+	release, err := instance.Lock(cfg.DataDir)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if _, err := backup.Finish(cfg.DataDir, time.Now()); err != nil {
 		return err
 	}
-	if err := cfg.checkAddresses(ctx); err != nil {
+	if err := cfg.checkAddresses(ctx, deps.Getenv); err != nil {
 		return err
 	}
 	sample, err := planSample(cfg)
@@ -227,12 +227,12 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	admin, err := service.NewAdmin(ctx,
 		service.AdminConfig{Addr: cfg.AdminAddr, Hosts: cfg.AdminHosts, Logger: logger, Registry: registry})
 	if err != nil {
-		return fmt.Errorf("listen on the admin address (change it with --admin-addr): %w", err)
+		return fmt.Errorf("start the admin server: %w", err)
 	}
 	idle = append(idle, admin)
 	api, err := queryapi.New(ctx, apiConfig, apiDeps)
 	if err != nil {
-		return fmt.Errorf("start query-api (change its address with --api-addr): %w", err)
+		return fmt.Errorf("start query-api: %w", err)
 	}
 	idle = append(idle, api)
 	projectorConfig := projector.Config{Config: project.Config{Kafka: kafka}, Search: cluster.Index()}
@@ -259,7 +259,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		Bus: kafka, Addr: cfg.IngestAddr, Token: in.OperatorToken, StateDir: ingest.StateDirOf(cfg.DataDir),
 	}, ingest.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
-		return fmt.Errorf("start ingest (change its address with --ingest-addr): %w", err)
+		return fmt.Errorf("start ingest: %w", err)
 	}
 	idle = append(idle, records)
 	providers, err := discovery.ProvidersFromEnv(deps.Getenv)

@@ -24,9 +24,11 @@ func TestRun_ChecksAddressesFirst(t *testing.T) {
 	defer func() { require.NoError(t, taken.Close()) }()
 	const free = "127.0.0.1:0"
 	for flag, change := range map[string]func(*Config){
-		"--api-addr":    func(c *Config) { c.APIAddr = taken.Addr().String() },
-		"--ingest-addr": func(c *Config) { c.IngestAddr = taken.Addr().String() },
-		"--admin-addr":  func(c *Config) { c.AdminAddr = taken.Addr().String() },
+		"--api-addr":        func(c *Config) { c.APIAddr = taken.Addr().String() },
+		"--ingest-addr":     func(c *Config) { c.IngestAddr = taken.Addr().String() },
+		"--admin-addr":      func(c *Config) { c.AdminAddr = taken.Addr().String() },
+		"--kafka-addr":      func(c *Config) { c.KafkaAddr = taken.Addr().String() },
+		"--clickhouse-addr": func(c *Config) { c.ClickHouseAddr = taken.Addr().String() },
 	} {
 		cfg := Config{DataDir: t.TempDir(), APIAddr: free, IngestAddr: free, AdminAddr: free, ClickHouseAddr: free,
 			KafkaAddr: free, Sample: 3}
@@ -37,7 +39,11 @@ func TestRun_ChecksAddressesFirst(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{filepath.Join(cfg.DataDir, "lock")}, files)
 	}
-	require.NoError(t, Config{APIAddr: free, IngestAddr: free, AdminAddr: free}.checkAddresses(t.Context()))
+	external := map[string]string{"KAFKA_BROKERS": "a:9092", "CLICKHOUSE_DSN": "http://a"}
+	require.NoError(t, Config{
+		APIAddr: free, IngestAddr: free, AdminAddr: free, KafkaAddr: taken.Addr().String(),
+		ClickHouseAddr: taken.Addr().String(),
+	}.checkAddresses(t.Context(), func(name string) string { return external[name] }))
 }
 
 func TestRun_FailedStartsShareAKey(t *testing.T) {

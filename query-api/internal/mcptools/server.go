@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -93,10 +94,10 @@ func readSearchGuide(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadRe
 
 // Message is what the HTTP layer needs to know of a JSON-RPC message.
 type Message struct {
-	Method string `json:"method"`
-	Params struct {
-		Name string `json:"name"`
-	} `json:"params"`
+	// ID is nil for a notification.
+	ID     jsontext.Value `json:"id"`
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
 }
 
 // ReadMessage returns the message of a request body, or the zero value if it is not one.
@@ -108,10 +109,29 @@ func ReadMessage(body []byte) Message {
 	return m
 }
 
+// maxID is the greatest number that JSON readers agree on (RFC 8259, section 6).
+const maxID = 1<<53 - 1
+
+// HasInexactID reports whether the ID is a number that the SDK would change in the response. Numbers of MCP are
+// integers.
+func (m Message) HasInexactID() bool {
+	if m.ID.Kind() != '0' {
+		return false
+	}
+	n, err := strconv.ParseFloat(string(m.ID), 64)
+	return err != nil || n != math.Trunc(n) || math.Abs(n) > maxID
+}
+
 // IsCall reports whether a message calls a tool of the server.
 func (s *Server) IsCall(m Message) bool {
-	_, ok := s.endpoints[m.Params.Name]
-	return ok && m.Method == "tools/call"
+	var tool struct {
+		Name string `json:"name"`
+	}
+	if m.Method != "tools/call" || json.Unmarshal(m.Params, &tool) != nil {
+		return false
+	}
+	_, ok := s.endpoints[tool.Name]
+	return ok
 }
 
 // result is the structured result of a tool.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"muster/query-api/internal/mcptools"
@@ -43,13 +44,18 @@ func (s *Server) serveMCP(transport http.Handler, w http.ResponseWriter, r *http
 		x.fail(w, problemOf(x.operation, err))
 		return
 	}
-	if mcptools.ReadMessage(body).Method == "subscriptions/listen" {
+	message := mcptools.ReadMessage(body)
+	if message.HasInexactID() {
+		x.fail(w, problemOf(x.operation, invalidf("id must be a string, or an integer of at most 53 bits")))
+		return
+	}
+	if message.Method == "subscriptions/listen" {
 		x.fail(w, problemOf(x.operation, invalidf("subscriptions are not supported: the lists of tools and resources "+
 			"do not change")))
 		return
 	}
 	m := &mcpExchange{exchange: x, request: r.Context(), rates: make(http.Header)}
-	out := &mcpWriter{ResponseWriter: w, server: s, mcp: m}
+	out := &mcpWriter{ResponseWriter: w, server: s, mcp: m, message: body}
 	r = r.WithContext(context.WithValue(r.Context(), mcpExchangeKey{}, m))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	// The SDK requires clients to accept streams, which this endpoint never sends.
@@ -164,6 +170,7 @@ type mcpWriter struct {
 	http.ResponseWriter
 	server  *Server
 	mcp     *mcpExchange
+	message []byte
 	status  int
 	rejects bool // the SDK's error is plain text
 	text    bytes.Buffer
@@ -226,6 +233,12 @@ func (w *mcpWriter) finish() {
 			w.Header().Del(name)
 		}
 		text := strings.ToValidUTF8(strings.TrimSpace(w.text.String()), "")
+		if response := w.methodNotFound(text); response != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.ResponseWriter.WriteHeader(http.StatusOK)
+			_, _ = w.ResponseWriter.Write(response) // the client has disconnected
+			return
+		}
 		p := problemOf(x.operation, invalidf("not a message of the Model Context Protocol: %s", text))
 		if w.status >= http.StatusInternalServerError {
 			p = unexpected(errors.New("mcp: " + text))
@@ -235,6 +248,26 @@ func (w *mcpWriter) finish() {
 		w.setRates()
 		x.fail(w.ResponseWriter, problemOf(x.operation, context.DeadlineExceeded))
 	}
+}
+
+// methodNotFound returns the JSON-RPC error of a request whose method the SDK rejected, or nil. With versions of the
+// protocol before 2026-07-28, the SDK rejects it in plain text.
+func (w *mcpWriter) methodNotFound(text string) []byte {
+	if w.status != http.StatusBadRequest || !strings.HasPrefix(text, "JSON RPC not handled") {
+		return nil
+	}
+	message, err := jsonrpc.DecodeMessage(w.message)
+	request, ok := message.(*jsonrpc.Request)
+	if err != nil || !ok || !request.IsCall() {
+		return nil
+	}
+	encoded, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: request.ID, Error: &jsonrpc.Error{
+		Code: jsonrpc.CodeMethodNotFound, Message: "unknown method " + quote(request.Method),
+	}})
+	if err != nil {
+		return nil
+	}
+	return encoded
 }
 
 // checkOrigin rejects a request of a web page whose origin is not allowed (MCP, Streamable HTTP, Security Warning).

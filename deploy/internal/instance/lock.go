@@ -1,4 +1,4 @@
-package standalone
+package instance
 
 import (
 	"errors"
@@ -11,14 +11,31 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrInUse reports that another process serves the data directory.
 var ErrInUse = errors.New("the data directory is in use by another muster")
 
+const (
+	lockRetries       = 10
+	lockRetryInterval = 10 * time.Millisecond
+)
+
 // Lock locks a data directory for this process, which serves it. The operating system releases the lock when the
-// process exits. It returns ErrInUse if another process has the lock.
-func Lock(dataDir string) (release func(), err error) { return LockFor(dataDir, "") }
+// process exits. It returns ErrInUse if another process has the lock. The instance file of the previous process no
+// longer counts as running, also if this process has the same ID, as in a container.
+func Lock(dataDir string) (release func(), err error) {
+	release, err = LockFor(dataDir, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := Retire(dataDir); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
 
 // LockFor is like Lock, for a command that does not serve, such as a backup; work is its name.
 func LockFor(dataDir, work string) (release func(), err error) {
@@ -27,7 +44,13 @@ func LockFor(dataDir, work string) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	// LockOwner, of another command, holds a shared lock for a moment.
+	for i := 0; errors.Is(err, syscall.EWOULDBLOCK) && i < lockRetries; i++ {
+		time.Sleep(lockRetryInterval)
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
 		holder, _ := os.ReadFile(path)
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -61,16 +84,26 @@ func LockOwner(dataDir string) (pid int, work string, err error) {
 	if !errors.Is(err, syscall.EWOULDBLOCK) {
 		return 0, "", fmt.Errorf("find the lock owner of the data directory %s: %w", dataDir, err)
 	}
-	raw, err := io.ReadAll(file)
-	if err == nil {
-		var number string
-		number, work, _ = strings.Cut(strings.TrimSpace(string(raw)), "\n")
-		pid, err = strconv.Atoi(number)
+	pid, work, err = readLockOwner(file)
+	// The owner truncates the file before it writes.
+	for i := 0; err != nil && i < lockRetries; i++ {
+		time.Sleep(lockRetryInterval)
+		pid, work, err = readLockOwner(file)
 	}
 	if err != nil {
 		return 0, "", fmt.Errorf("find the lock owner of the data directory %s: %w", dataDir, err)
 	}
 	return pid, work, nil
+}
+
+func readLockOwner(file *os.File) (pid int, work string, err error) {
+	raw, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<10))
+	if err != nil {
+		return 0, "", err
+	}
+	number, work, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	pid, err = strconv.Atoi(number)
+	return pid, work, err
 }
 
 // IsLockOwner reports whether a process has the lock file of a data directory open. The process ID in the lock is from
