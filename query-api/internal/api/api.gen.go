@@ -991,7 +991,8 @@ type CodehostPersonRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -1145,7 +1146,8 @@ type CompanyEnrichRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// Items Companies to find in one call, each like a call of its own.
@@ -1767,7 +1769,8 @@ type NetworkPersonRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -1877,7 +1880,8 @@ type PersonEnrichRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// Items People to find in one call, each like a call of its own.
@@ -2061,7 +2065,8 @@ type ProfileExperience struct {
 
 // RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 // of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-// everything in it. Only fields of this document can be selected. The price stays the same.
+// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+// call. The price stays the same.
 type RecordFields = []string
 
 // Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
