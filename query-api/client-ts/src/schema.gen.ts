@@ -415,7 +415,7 @@ export interface paths {
          *     by one without a match. Of a failed job, the rows that were answered are returned. 202 while the job is not
          *     done. Free.
          *
-         *     CSV has the columns `reference`, `detail` and `fields`. A text that a spreadsheet would take for a formula is
+         *     CSV has the columns `reference`, `detail`, `miss_reason` and `fields`. A text that a spreadsheet would take for a formula is
          *     prefixed with `'`. Texts of a list are separated by `;`, other lists and objects are JSON.
          */
         get: operations["getBulkResults"];
@@ -3922,8 +3922,9 @@ export interface operations {
                     /** @example {"reference":"crm-1","websets_matched":[],"person":{},"miss_reason":"not_found"} */
                     "application/x-ndjson": string;
                     /**
-                     * @example reference,detail,network.profile.full_name
-                     *     crm-2,,Octavia Lin
+                     * @example reference,detail,miss_reason,network.profile.full_name
+                     *     crm-1,,not_found,
+                     *     crm-2,,,Octavia Lin
                      */
                     "text/csv": string;
                 };
