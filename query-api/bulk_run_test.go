@@ -119,7 +119,7 @@ func TestBulk_DiscoversRows(t *testing.T) {
 		"codehost,max_age_days\njuno,0\njuno,soon\n", nil))
 	f.finished(id, event.BulkDone)
 	got := f.get("/v1/bulk/" + id + "/results").body
-	require.Contains(t, got, "reference,detail,network.username,network.confidence,codehost.link\n1,,")
+	require.Contains(t, got, "reference,detail,miss_reason,network.username,network.confidence,codehost.link\n1,,,")
 	require.Contains(t, got, "max_age_days must be an integer")
 }
 
@@ -130,8 +130,8 @@ func TestBulk_EnrichesCompanies(t *testing.T) {
 		"company_id,network_slug,website\nc_71,,\n,missing,https://missing.example\n", nil))
 	require.EqualValues(t, 1, f.finished(id, event.BulkDone)["credits"])
 	lines := strings.Split(f.get("/v1/bulk/"+id+"/results").body, "\n")
-	require.Equal(t, "2,,,", lines[2])
-	require.True(t, strings.HasPrefix(lines[1], "1,,") && strings.HasSuffix(lines[1], ",c_71"), lines[1])
+	require.Equal(t, "2,,not_found,,", lines[2])
+	require.True(t, strings.HasPrefix(lines[1], "1,,,") && strings.HasSuffix(lines[1], ",c_71"), lines[1])
 }
 
 func TestBulk_DeactivatedOrganizationsJobFails(t *testing.T) {

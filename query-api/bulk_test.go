@@ -152,22 +152,23 @@ func TestBulk_CSVInAndOut(t *testing.T) {
 	query := "operation=person_enrich&fields=" + url.QueryEscape("codehost.full_name,codehost.bio,codehost.emails,"+
 		"codehost.followers,codehost.codehost.user_id,codehost.repos.name,network")
 	id := f.accepted(f.submit(query, "text/csv; charset=UTF-8", "\ufeffreference,email,websets\r\n"+
-		"+1,o@people.example,codehost;network\r\n\"quoted \"\"one\"\"\",missing@people.example,\r\n"+
-		"short\r\n,not an address,\r\n", nil))
-	f.finished(id, event.BulkDone)
+		"+1,o@people.example,codehost;network\r\n\"quoted \"\"one\"\"\",missing@people.example,codehost;network\r\n"+
+		"short\r\n,not an address,\r\n,o@people.example,codehost\r\n", nil))
+	require.EqualValues(t, 1, f.finished(id, event.BulkDone)["credits"])
 	got := f.get("/v1/bulk/" + id + "/results")
 	require.Equal(t, "text/csv; charset=utf-8", got.header.Get("Content-Type"))
 	records, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
 	require.NoError(t, err, got.body)
-	require.Equal(t, []string{"reference", "detail", "codehost.full_name", "codehost.bio", "codehost.emails",
+	require.Equal(t, []string{"reference", "detail", "miss_reason", "codehost.full_name", "codehost.bio", "codehost.emails",
 		"codehost.followers", "codehost.codehost.user_id", "codehost.repos.name", "network"}, records[0])
-	require.Equal(t, []string{"'+1", "", `'=HYPERLINK("x")`, "line one\nline two", "o@people.example;p@people.example",
+	require.Equal(t, []string{"'+1", "", "", `'=HYPERLINK("x")`, "line one\nline two", "o@people.example;p@people.example",
 		"12345678901234567", "1", "", ""}, records[1])
-	require.Equal(t, `quoted "one"`, records[2][0])
+	require.Equal(t, []string{`quoted "one"`, "", "not_found"}, records[2][:3])
 	require.Equal(t, "3", records[3][0])
 	require.Contains(t, records[3][1], "the row has 1 cells, and the header has 3")
 	require.Contains(t, records[4][1], "email")
-	require.Len(t, records, 5)
+	require.Equal(t, "fields names network, which is not requested: add network to websets", records[5][1])
+	require.Len(t, records, 6)
 }
 
 func TestBulk_RejectsUploadsAsAWhole(t *testing.T) {

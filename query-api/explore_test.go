@@ -98,6 +98,11 @@ func TestQuestions_NeedTheScopeAnalyze(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, got.status, name)
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, f.do(http.MethodPost, path, "{}", header).status)
+	for _, query := range []string{"/explore/questions/1.json?x=1", "/explore/questions?x=1"} {
+		got := f.do(http.MethodGet, query, "", header)
+		require.Equal(t, http.StatusBadRequest, got.status, query)
+		require.Contains(t, got.detail(), `unknown parameter "x": none are allowed here`)
+	}
 	enriched := f.do(http.MethodPost, "/v1/person/enrich", `{"codehost":"a"}`, header)
 	require.Equal(t, http.StatusForbidden, enriched.status, "the scope is for questions only")
 	require.Empty(t, a.asked)

@@ -32,7 +32,12 @@ func TestFields_SelectMembersOfTheRecord(t *testing.T) {
 		{enrichPath, `{"codehost":"octavia","fields":["codehost.bio"]}`, person(`{"bio":"Write to o@lin.example"}`)},
 		{enrichPath, `{"codehost":"octavia","fields":["codehost.repos.name","codehost.repos.language"]}`,
 			person(`{"repos":[{"name":"new"},{"name":"old"}]}`)},
-		{enrichPath, `{"codehost":"octavia","fields":["network.profile.headline"]}`, person(`{}`)},
+		{enrichPath, `{"codehost":"octavia","websets":["codehost","network"],"fields":["network.profile.full_name"]}`,
+			`{"websets_matched":["codehost","network"],"person":{"codehost":{},` +
+				`"network":{"profile":{"full_name":"Octavia Lin"}}}}`},
+		{enrichPath, `{"items":[{"codehost":"octavia"},{"codehost":"octavia","websets":["codehost","network"]}],` +
+			`"fields":["codehost.user_id"]}`, `{"results":[` + person(`{"user_id":12}`) + `,{"websets_matched":` +
+			`["codehost","network"],"person":{"codehost":{"user_id":12},"network":{}}}]}`},
 		{enrichPath, `{"codehost":"octavia","websets":["codehost","network"],"fields":["network.profile.full_name",` +
 			`"codehost.codehost.user_id"]}`,
 			`{"websets_matched":["codehost","network"],"person":{"codehost":{"codehost":{"user_id":12}},` +
@@ -86,7 +91,20 @@ func TestFields_InvalidFieldsAreErrors(t *testing.T) {
 		{enrichPath, `{"codehost":"x","fields":["websets_matched"]}`, "known are codehost, network"},
 		{companyPath, `{"company_id":"x","fields":["profil.name"]}`, `did you mean "profile"?`},
 		{companyPath, `{"company_id":"x","fields":` + list(101) + `}`, "fields has 101 elements"},
-		{networkPath, `{"network":"x","fields":["personal_email"]}`, "needs the add-on of that name"},
+		{enrichPath, `{"codehost":"x","fields":["network.profile"]}`, "add network to websets"},
+		{enrichPath, `{"codehost":"x","websets":["codehost"],"fields":["codehost","network"]}`, "add network to websets"},
+		{enrichPath, `{"email":"o@lin.example","websets":["network"],"fields":["codehost.bio"]}`,
+			"add codehost to websets"},
+		{enrichPath, `{"codehost":"x","websets":["network"],"fields":["network._score"]}`, "there is no field"},
+		{enrichPath, `{"codehost":"x","websets":["network"],"fields":["network.highlight"]}`, "there is no field"},
+		{enrichPath, `{"codehost":"x","websets":["network"],"fields":["network.inner_hits.a"]}`, "there is no field"},
+		{enrichPath, `{"codehost":"x","websets":["network"],"fields":["network.matched_queries"]}`, "there is no field"},
+		{companyPath, `{"company_id":"x","fields":["_score"]}`, `there is no field "_score": known are company_id`},
+		{companyPath, `{"company_id":"x","fields":["highlight"]}`, "there is no field"},
+		{companyPath, `{"company_id":"x","fields":["matched_queries"]}`, "there is no field"},
+		{networkPath, `{"network":"x","fields":["personal_email"]}`, "needs the add-on personal_email"},
+		{networkPath, `{"network":"x","fields":["full_name","emails"]}`, "add personal_email to addons"},
+		{networkPath, `{"network":"x","addons":["codehost"],"fields":["emails_count"]}`, "add personal_email to addons"},
 		{networkPath, `{"network":["x"],"fields":["codehost.username"]}`, "add codehost to addons"},
 		{codehostPath, `{"codehost":"x","fields":["network.full_name"]}`, "add network to addons"},
 		{codehostPath, `{"codehost":"x","fields":["repos.nam"]}`, `did you mean "name"?`},
@@ -96,7 +114,12 @@ func TestFields_InvalidFieldsAreErrors(t *testing.T) {
 		require.Equal(t, want[strings.HasSuffix(tc.path, "enrich")], got.status, "%s: %s", tc.request, got.body)
 		require.Contains(t, got.detail(), tc.detail, tc.request)
 	}
-	got := f.get(networkPath + "?network=x&fields=")
+	got := f.post(enrichPath, `{"items":[{"codehost":"octavia"},{"codehost":"octavia","websets":["network"]}],`+
+		`"fields":["network.profile"]}`)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Contains(t, got.body, `{"detail":"fields names network, which is not requested: add network to websets"}`)
+	require.Zero(t, charged(t, got))
+	got = f.get(networkPath + "?network=x&fields=")
 	require.Equal(t, http.StatusBadRequest, got.status)
 	require.Equal(t, http.StatusBadRequest, f.get(networkPath+"?network=x&fields=full_name&fields=url").status)
 }

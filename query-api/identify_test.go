@@ -100,7 +100,7 @@ func TestIdentify_RejectsInvalidQueries(t *testing.T) {
 		`{"email_hash":"00"}`:   "email_hash is not the MD5 or SHA-256",
 		`{"phone":"juno"}`:      "phone is not a phone number",
 		`{"nam":"Juno Abara"}`:  `did you mean "name"`,
-		`{"name":"` + strings.Repeat("a", 401) + `"}`:                              "name is longer than 400 bytes",
+		`{"name":"` + strings.Repeat("é", 401) + `"}`:                              "name is longer than 400 characters",
 		`{"name":"Juno Abara","min_confidence":1.1}`:                               "min_confidence is 1.1",
 		`{"email":"a@example.com","email_hash":"` + strings.Repeat("0", 32) + `"}`: "send one of them",
 	} {

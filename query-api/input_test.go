@@ -205,7 +205,13 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 		{"NUL in an id", "POST", companyPath, `{"network_id": "1\u0000"}`, nil, 422,
 			[]string{"network_id holds control characters"}},
 		{"long id", "POST", companyPath, `{"company_id": "` + strings.Repeat("x", 401) + `"}`, nil, 422,
-			[]string{"longer than 400"}},
+			[]string{"longer than 400 characters"}},
+		{"long name", "POST", companyPath, `{"name": "` + strings.Repeat("é", 401) + `"}`, nil, 422,
+			[]string{"name is longer than 400 characters"}},
+		{"long slug of a few characters", "POST", companyPath, `{"network_slug": "` + strings.Repeat("é", 201) + `"}`, nil,
+			422, []string{"at most 400 bytes"}},
+		{"username with a slash", "POST", enrichPath, `{"codehost": "a/b"}`, nil, 422,
+			[]string{"codehost is neither a username, which has no slash, nor a profile URL: give a username"}},
 
 		// Search.
 		{"clause next to query", "POST", searchPath, `{"match_all": {}}`, nil, 400,
@@ -230,7 +236,7 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 		{"unknown parameter", "GET", networkPath + "?network=x&adons=codehost", "", nil, 400,
 			[]string{`unknown parameter "adons"`, `did you mean "addons"?`}},
 		{"parameter twice", "GET", networkPath + "?network=x&network=y", "", nil, 400,
-			[]string{`"network" is given 2 times`}},
+			[]string{`"network" is given 2 times: give it once`}},
 		{"list twice", "GET", networkPath + "?network=x&addons=codehost&addons=personal_email", "", nil, 400,
 			[]string{"comma separated"}},
 		{"bad escape", "GET", networkPath + "?network=%zz", "", nil, 400, []string{"query string is malformed"}},
@@ -261,8 +267,8 @@ func TestInput_BadInputGetsStatusAndHelpfulDetail(t *testing.T) {
 			[]string{"must_have names personal_email", "addons"}},
 		{"foreign host in a parameter", "GET", networkPath + "?network=https%3A%2F%2Fevil.example%2Fin%2Fx", "", nil,
 			400, []string{"network is a URL of a foreign host"}},
-		{"foreign host gets an example", "GET", networkPath + "?network=in/x", "", nil, 400,
-			[]string{"network is a URL of a foreign host: give a username, or a profile's URL such as " +
+		{"slash gets an example", "GET", networkPath + "?network=in/x", "", nil, 400,
+			[]string{"network is neither a username, which has no slash, nor a profile URL: give a username, or a profile's URL such as " +
 				"https://network.example/in/jane"}},
 		{"dry_run that is not a boolean", "GET", networkPath + "?network=x&dry_run=yes", "", nil, 400,
 			[]string{`the parameter "dry_run" must be true or false`}},
@@ -330,6 +336,8 @@ func TestInput_UnusualValidInputIsAccepted(t *testing.T) {
 	for _, body := range []string{
 		`{"company_id":"x' OR 1=1; DROP TABLE lookups --"}`, `{"network_slug":"missing"}`,
 		`{"network_url":"network.example/company/missing/about"}`, `{"network_id":"12"}`,
+		`{"company_id":"` + strings.Repeat("é", 400) + `"}`, `{"name":"` + strings.Repeat("é", 400) + `"}`,
+		`{"network_slug":"` + strings.Repeat("%C3%A9", 200) + `"}`,
 	} {
 		require.Equal(t, map[string]any{"matched": false, "company": nil}, f.post(companyPath, body).json(), body)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -325,8 +326,18 @@ func TestWebhookTest_IsQueuedForTheEndpoint(t *testing.T) {
 	require.Equal(t, http.StatusConflict, got.status)
 	require.Contains(t, got.detail(), "PUT /v1/webhook")
 	f.put(webhookPath, `{"url":"https://hooks.example.org/"}`).json()
+	for body, detail := range map[string]string{
+		`{"a":1}`: `unknown field "a": none are allowed here`, `[]`: "must be an object", `{`: "not valid JSON",
+	} {
+		for _, path := range []string{webhookPath + "/test", webhookPath + "/deliveries/x/resend"} {
+			refused := f.post(path, body)
+			require.Equal(t, http.StatusBadRequest, refused.status, path)
+			require.Contains(t, refused.detail(), detail, path)
+		}
+		require.Equal(t, http.StatusBadRequest, f.do(http.MethodDelete, webhookPath, body, nil).status)
+	}
 	id := f.do(http.MethodPost, webhookPath+"/test", "", idempotent("k")).json()["delivery_id"]
-	require.Equal(t, id, f.do(http.MethodPost, webhookPath+"/test", "", idempotent("k")).json()["delivery_id"])
+	require.Equal(t, id, f.do(http.MethodPost, webhookPath+"/test", "{}", idempotent("k")).json()["delivery_id"])
 	var tasks []event.WebhookTask
 	f.tasks(func(_ kafka.Message, task event.WebhookTask) { tasks = append(tasks, task) })
 	require.Len(t, tasks, 1)
@@ -353,6 +364,20 @@ func TestRotateKey_KeepsTheOldKeyForTheOverlap(t *testing.T) {
 		return f.do(http.MethodPost, "/v1/keys/"+id+"/rotate", body, header)
 	}
 	k, secret := create(queryapi.KeyOptions{Name: "ci", Scopes: []string{event.ScopeEnrich}, ExpiresAt: expires})
+	whole, private := secret.Reveal(), secret.Reveal()[len("mk_live_12345678_"):]
+	for _, id := range []string{whole, whole[:40], private} {
+		refused := rotate(id, `{}`, nil)
+		require.Equal(t, http.StatusNotFound, refused.status)
+		require.Contains(t, refused.detail(), strconv.Quote(id[:8]+"..."))
+		require.NotContains(t, refused.body, private[8:16])
+	}
+	for _, path := range []string{"/v1/bulk/" + whole, "/v1/bulk/" + whole + "/results", "/v1/context/" + whole,
+		"/v1/webhook/deliveries/" + whole, "/v1/usage/" + whole, "/v1/usage?" + whole + "=1"} {
+		refused := f.get(path)
+		require.GreaterOrEqual(t, refused.status, http.StatusBadRequest, path)
+		require.NotContains(t, refused.body, private[:8], path)
+	}
+	require.NotContains(t, f.post("/v1/webhook/deliveries/"+whole+"/resend", "").body, private[:8])
 	first := rotate(k.ID, `{"overlap_sec":3600}`, idempotent("k"))
 	got := first.json()
 	require.Equal(t, first.body, rotate(k.ID, `{"overlap_sec":3600}`, idempotent("k")).body, "a lost response")

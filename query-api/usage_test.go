@@ -152,7 +152,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 	got := f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, idempotent("k1"))
 	require.Equal(t, 422, got.status)
-	require.Contains(t, got.detail(), "another body")
+	require.Contains(t, got.detail(), "another body or other parameters")
 	require.Equal(t, 1, charged(t, f.do("POST", networkPath, `{"network":"octavia"}`, idempotent("k1"))),
 		"another path")
 	require.Equal(t, 422, f.do("POST", enrichPath, `{}`, idempotent("k2")).status)

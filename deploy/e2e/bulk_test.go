@@ -151,13 +151,14 @@ func TestEnrich_AddsColumnsToCSV(t *testing.T) {
 		require.NoError(t, err)
 		records, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
 		require.NoError(t, err)
-		require.Equal(t, []string{"Name", "Work e-mail", "detail", "codehost.full_name", "codehost.user_id"}, records[0])
+		require.Equal(t, []string{"Name", "Work e-mail", "detail", "miss_reason", "codehost.full_name", "codehost.user_id"},
+			records[0])
 		require.Len(t, records, 133)
-		require.Equal(t, []string{"Row, 7", "user7@people.example", "", "Person 7", "8"}, records[8])
-		require.Equal(t, []string{"Row, 129", "user129@people.example", "", "", ""}, records[130])
+		require.Equal(t, []string{"Row, 7", "user7@people.example", "", "", "Person 7", "8"}, records[8])
+		require.Equal(t, []string{"Row, 129", "user129@people.example", "", "not_found", "", ""}, records[130])
 		require.Contains(t, records[131][2], "email")
 		require.Equal(t, []string{"short", "",
-			"no identifier is given: send at least one of codehost, network_username, email", "", ""}, records[132])
+			"no identifier is given: send at least one of codehost, network_username, email", "", "", ""}, records[132])
 		used, err := bulkClient(t, p).GetUsage(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 20, used.Value.Credits.Used, "repeating it charges nothing")

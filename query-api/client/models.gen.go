@@ -477,7 +477,8 @@ type CodehostPersonRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -635,8 +636,10 @@ type CompanyEnrichItem struct {
 	Website string `json:"website,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
-// their limits (1 to 400 characters, `network_url` and `website` 2,048).
+// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the
+// first match are ignored, including their limits: the IDs, `name` and `location` have 1 to 400 characters,
+// `network_slug` at most 400 bytes of UTF-8 without percent-encoding, `email` 254 bytes, and `network_url`,
+// `website` and `domain` 2,048 bytes.
 type CompanyEnrichRequest struct {
 	// CompanyID Internal company ID.
 	CompanyID string `json:"company_id,omitempty"`
@@ -652,7 +655,8 @@ type CompanyEnrichRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields RecordFields `json:"fields,omitempty"`
 
 	// Items Companies to find in one call, each like a call of its own.
@@ -1313,7 +1317,8 @@ type NetworkPersonRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -1423,7 +1428,8 @@ type PersonEnrichRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields RecordFields `json:"fields,omitempty"`
 
 	// Items People to find in one call, each like a call of its own.
@@ -1614,7 +1620,8 @@ type ProfileExperience struct {
 
 // RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 // of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-// everything in it. Only fields of this document can be selected. The price stays the same.
+// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+// call. The price stays the same.
 type RecordFields = []string
 
 // Reference The caller's own name of the item, at most 256 bytes, repeated in its result.

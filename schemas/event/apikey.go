@@ -89,6 +89,24 @@ func (k APIKey) String() string { return keyStart + k.ID() + "_..." }
 // GoString returns the public part.
 func (k APIKey) GoString() string { return k.String() }
 
+// RedactAPIKeys replaces the secret of each key in a text, also of a truncated key, by "...".
+func RedactAPIKeys(text string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, keyStart)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString(keyStart)
+		if len(rest) > publicLength && rest[publicLength] == '_' && isBase62(rest[:publicLength]) {
+			b.WriteString(rest[:publicLength] + "_...")
+			rest = strings.TrimLeft(rest[publicLength+1:], base62)
+		}
+		text = rest
+	}
+}
+
 func checksum(text string) string {
 	sum := crc32.ChecksumIEEE([]byte(text))
 	var out [checksumLength]byte

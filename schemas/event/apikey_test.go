@@ -54,6 +54,19 @@ func TestAPIKey_IsUniqueAndRedacted(t *testing.T) {
 	}
 }
 
+func TestRedactAPIKeys_KeepsThePublicPart(t *testing.T) {
+	k, err := event.GenerateAPIKey(rand.Reader)
+	require.NoError(t, err)
+	key := k.Reveal()
+	for text, want := range map[string]string{
+		"": "", "plain": "plain", "mk_live_": "mk_live_", "mk_live_" + k.ID(): "mk_live_" + k.ID(),
+		"a mk_live_/" + key + ", " + key[:20] + "/x": "a mk_live_/" + k.String() + ", " + k.String() + "/x",
+		"mk_live_mk_live_12345678_abc":               "mk_live_mk_live_12345678_...",
+	} {
+		require.Equal(t, want, event.RedactAPIKeys(text))
+	}
+}
+
 func TestGenerateAPIKey_FailsWithoutRandomness(t *testing.T) {
 	_, err := event.GenerateAPIKey(bytes.NewReader([]byte("short")))
 	require.Error(t, err)

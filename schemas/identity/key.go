@@ -16,7 +16,7 @@ const (
 	// MaxUsername is the maximum length of a username or slug. The longest known limit is 100 characters,
 	// with up to four bytes each in non-Latin slugs.
 	MaxUsername = 400
-	// MaxEmail and maxEmailLocal are the limits of RFC 5321, 4.5.3.1.
+	// MaxEmail and maxEmailLocal are the limits of RFC 5321, 4.5.3.1, in bytes.
 	MaxEmail      = 254
 	maxEmailLocal = 64
 )
@@ -151,7 +151,7 @@ func validUsername(s string) bool {
 // Errors of [NormalizeEmail].
 var (
 	errEmailEmpty = errors.New("is empty")
-	errEmailLong  = errors.New("is longer than 254 characters, or 64 before the @")
+	errEmailLong  = errors.New("is longer than 254 bytes, or 64 before the @")
 	errEmailForm  = errors.New("is not an e-mail address of the form name@domain")
 )
 

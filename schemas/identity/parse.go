@@ -50,6 +50,11 @@ func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
 		}
 		return name, nil
 	}
+	if !p.namesHost(input) {
+		return "", &InvalidURLError{
+			Field: platformName, Reason: "is neither a username, which has no slash, nor a profile URL",
+		}
+	}
 	found, name, err := p.person(platformName, input)
 	if err != nil {
 		return "", err
@@ -69,6 +74,9 @@ func (p *Platforms) ParseAny(input string) (platformName, username string, err e
 	input = strings.TrimSpace(input)
 	if input == "" {
 		return "", "", &InvalidURLError{Field: "url", Reason: "is empty"}
+	}
+	if !p.namesHost(input) {
+		return "", "", &InvalidURLError{Field: "url", Reason: "is not a URL"}
 	}
 	found, name, err := p.person("url", input)
 	if err != nil {
@@ -131,6 +139,15 @@ func (p *Platforms) looksLikeURL(input string) bool {
 	}
 	return strings.ContainsAny(decoded, "/\\") || strings.Contains(decoded, "://") ||
 		p.find(strings.ToLower(strings.TrimSuffix(decoded, "."))) != nil
+}
+
+// namesHost reports whether input begins with a scheme or a host, possibly escaped.
+func (p *Platforms) namesHost(input string) bool {
+	head := cutQuery(decodeHead(strings.TrimPrefix(input, "//")))
+	if i := strings.IndexAny(head, `/\`); i >= 0 {
+		head = head[:i]
+	}
+	return strings.ContainsAny(head, ".:@") || p.find(strings.ToLower(head)) != nil
 }
 
 // person parses a profile URL of any platform.

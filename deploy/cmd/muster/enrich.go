@@ -82,8 +82,8 @@ and writes the same file with more columns. FILE can be -, standard input.
   company_enrich  network_slug, network_id, network_url, company_id, website, domain, email, name, location
   discover        network, codehost, microblog, url
 
-The result has the columns of the file, then "detail" (why a row is invalid) and --fields. A row without a match has
-empty cells and costs nothing.
+The result has the columns of the file, then "detail" (why a row is invalid), "miss_reason" (why nothing matches it)
+and --fields. A row without a match costs nothing.
 
 The API is that of the running instance, or MUSTER_BASE_URL (--url) with the key MUSTER_API_KEY. A stopped command can
 be repeated for 24 hours: the same file with the same options continues the same job, and is not charged again (--again
@@ -190,7 +190,7 @@ func (e *enrichment) run(ctx context.Context, in io.Reader, out io.Writer) error
 		return err
 	}
 	writer := csv.NewWriter(out)
-	if err := writer.Write(slices.Concat(header, []string{"detail"}, e.fields)); err != nil {
+	if err := writer.Write(slices.Concat(header, []string{"detail", "miss_reason"}, e.fields)); err != nil {
 		return err
 	}
 	for {

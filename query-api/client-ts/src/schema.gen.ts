@@ -59,8 +59,8 @@ export interface paths {
          *
          *     A page costs one credit per result. `next_cursor` is valid for 24 hours. The query and sort of the next page
          *     must be equivalent; `size` and `_source` may change. With a `size` of 0 the response has `total` and is free,
-         *     and its `next_cursor` starts the first page. Such calls are limited to 10 per minute and key if the query
-         *     reads email addresses, by field name, by a pattern or in all fields.
+         *     and its `next_cursor` starts the first page. Such calls, and those with `from`, are limited to 10 per minute and
+         *     key if the query reads email addresses, by field name, by a pattern or in all fields.
          *
          *     `aggs` are those of all matches, whatever the page. They are free, and limited to 60 calls per minute and key.
          */
@@ -88,7 +88,8 @@ export interface paths {
          *
          *     It reveals no stored data. For the terms that a fuzzy word, a prefix or a pattern expands to, it returns only
          *     their number (`terms_found` in `query`); in SQL and parameters they are replaced by `<term 1>`, `<term 2>` and
-         *     so on.
+         *     so on. Queries that read email addresses, by field name, by a pattern or in all fields, are limited to 10 per
+         *     minute and key, together with counts of addresses in searches.
          */
         post: operations["explainSearch"];
         delete?: never;
@@ -414,7 +415,7 @@ export interface paths {
          *     by one without a match. Of a failed job, the rows that were answered are returned. 202 while the job is not
          *     done. Free.
          *
-         *     CSV has the columns `reference`, `detail` and `fields`. A text that a spreadsheet would take for a formula is
+         *     CSV has the columns `reference`, `detail`, `miss_reason` and `fields`. A text that a spreadsheet would take for a formula is
          *     prefixed with `'`. Texts of a list are separated by `;`, other lists and objects are JSON.
          */
         get: operations["getBulkResults"];
@@ -1083,7 +1084,8 @@ export interface components {
         /**
          * @description The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
          *     of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-         *     everything in it. Only fields of this document can be selected. The price stays the same.
+         *     everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+         *     call. The price stays the same.
          */
         RecordFields: string[] | null;
         /** @description The caller's own name of the item, at most 256 bytes, repeated in its result. */
@@ -1364,8 +1366,10 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
-         *     their limits (1 to 400 characters, `network_url` and `website` 2,048).
+         * @description At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the
+         *     first match are ignored, including their limits: the IDs, `name` and `location` have 1 to 400 characters,
+         *     `network_slug` at most 400 bytes of UTF-8 without percent-encoding, `email` 254 bytes, and `network_url`,
+         *     `website` and `domain` 2,048 bytes.
          */
         CompanyEnrichRequest: {
             /** @description Company slug. */
@@ -2587,7 +2591,10 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Invalid body, including malformed JSON, or an `Idempotency-Key` that was used with another body. */
+        /**
+         * @description Invalid body, including malformed JSON, or an `Idempotency-Key` that was used with another body or other
+         *     parameters.
+         */
         UnprocessableContent: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2739,9 +2746,9 @@ export interface components {
     parameters: {
         /**
          * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-         *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-         *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-         *     as long as its cursor is valid.
+         *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+         *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+         *     is available as long as its cursor is valid.
          */
         IdempotencyKey: string;
         /**
@@ -2859,9 +2866,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2909,9 +2916,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2963,9 +2970,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3012,9 +3019,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3066,9 +3073,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3115,9 +3122,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3165,9 +3172,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3219,9 +3226,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3272,9 +3279,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3327,9 +3334,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3568,9 +3575,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3685,9 +3692,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3738,7 +3745,8 @@ export interface operations {
                 /**
                  * @description Columns of the results, comma separated; the results are then CSV. A column is the path of a field in
                  *     `person`, such as `network.profile.full_name`, in `company`, such as `profile.name`, or of a discovered
-                 *     profile, such as `network.username` (`username`, `link`, `confidence` or `context`).
+                 *     profile, such as `network.username` (`username`, `link`, `confidence` or `context`). A row that does not
+                 *     request the webset of a field is invalid.
                  * @example [
                  *       "network.profile.full_name",
                  *       "network.network_username"
@@ -3758,9 +3766,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3914,8 +3922,9 @@ export interface operations {
                     /** @example {"reference":"crm-1","websets_matched":[],"person":{},"miss_reason":"not_found"} */
                     "application/x-ndjson": string;
                     /**
-                     * @example reference,detail,network.profile.full_name
-                     *     crm-2,,Octavia Lin
+                     * @example reference,detail,miss_reason,network.profile.full_name
+                     *     crm-1,,not_found,
+                     *     crm-2,,,Octavia Lin
                      */
                     "text/csv": string;
                 };
@@ -4217,9 +4226,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4284,9 +4293,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4455,9 +4464,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -4511,9 +4520,9 @@ export interface operations {
             header?: {
                 /**
                  * @description Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-                 *     runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-                 *     as long as its cursor is valid.
+                 *     response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+                 *     parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+                 *     is available as long as its cursor is valid.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };

@@ -991,7 +991,8 @@ type CodehostPersonRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -1128,8 +1129,10 @@ type CompanyEnrichItem struct {
 	Website *string `json:"website,omitempty"`
 }
 
-// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
-// their limits (1 to 400 characters, `network_url` and `website` 2,048).
+// CompanyEnrichRequest At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the
+// first match are ignored, including their limits: the IDs, `name` and `location` have 1 to 400 characters,
+// `network_slug` at most 400 bytes of UTF-8 without percent-encoding, `email` 254 bytes, and `network_url`,
+// `website` and `domain` 2,048 bytes.
 type CompanyEnrichRequest struct {
 	// CompanyId Internal company ID.
 	CompanyId *string `json:"company_id,omitempty"`
@@ -1145,7 +1148,8 @@ type CompanyEnrichRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// Items Companies to find in one call, each like a call of its own.
@@ -1767,7 +1771,8 @@ type NetworkPersonRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// MaxCredits Maximum cost of the call; if it may cost more, it is an error and reads nothing.
@@ -1877,7 +1882,8 @@ type PersonEnrichRequest struct {
 
 	// Fields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 	// of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-	// everything in it. Only fields of this document can be selected. The price stays the same.
+	// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+	// call. The price stays the same.
 	Fields *RecordFields `json:"fields,omitempty"`
 
 	// Items People to find in one call, each like a call of its own.
@@ -2061,7 +2067,8 @@ type ProfileExperience struct {
 
 // RecordFields The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 // of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-// everything in it. Only fields of this document can be selected. The price stays the same.
+// everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+// call. The price stays the same.
 type RecordFields = []string
 
 // Reference The caller's own name of the item, at most 256 bytes, repeated in its result.
@@ -2561,7 +2568,8 @@ type SubmitBulkParams struct {
 
 	// Fields Columns of the results, comma separated; the results are then CSV. A column is the path of a field in
 	// `person`, such as `network.profile.full_name`, in `company`, such as `profile.name`, or of a discovered
-	// profile, such as `network.username` (`username`, `link`, `confidence` or `context`).
+	// profile, such as `network.username` (`username`, `link`, `confidence` or `context`). A row that does not
+	// request the webset of a field is invalid.
 	Fields *[]string `form:"fields,omitempty" json:"fields,omitempty"`
 
 	// WebhookUrl Address to deliver the finished job to; https, and reachable from the internet.
@@ -2574,45 +2582,45 @@ type SubmitBulkParams struct {
 	DryRun *DryRunQuery `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnrichCompanyParams defines parameters for EnrichCompany.
 type EnrichCompanyParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SearchCompaniesParams defines parameters for SearchCompanies.
 type SearchCompaniesParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExplainCompanySearchParams defines parameters for ExplainCompanySearch.
 type ExplainCompanySearchParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // CreateContextParams defines parameters for CreateContext.
 type CreateContextParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2624,18 +2632,18 @@ type CreateContext200JSONResponseBody struct {
 // SubmitFeedbackParams defines parameters for SubmitFeedback.
 type SubmitFeedbackParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RotateKeyParams defines parameters for RotateKey.
 type RotateKeyParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2648,45 +2656,45 @@ type GetOpenAPI200JSONResponseBody struct {
 // DiscoverPersonParams defines parameters for DiscoverPerson.
 type DiscoverPersonParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // EnrichPersonParams defines parameters for EnrichPerson.
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // IdentifyPersonParams defines parameters for IdentifyPerson.
 type IdentifyPersonParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SearchPeopleParams defines parameters for SearchPeople.
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExplainSearchParams defines parameters for ExplainSearch.
 type ExplainSearchParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2717,27 +2725,27 @@ type ListWebhookDeliveriesParams struct {
 // ResendWebhookDeliveryParams defines parameters for ResendWebhookDelivery.
 type ResendWebhookDeliveryParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RotateWebhookSecretParams defines parameters for RotateWebhookSecret.
 type RotateWebhookSecretParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TestWebhookParams defines parameters for TestWebhook.
 type TestWebhookParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2766,9 +2774,9 @@ type GetCodehostPersonParams struct {
 // PostCodehostPersonParams defines parameters for PostCodehostPerson.
 type PostCodehostPersonParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2802,9 +2810,9 @@ type GetNetworkPersonParams struct {
 // PostNetworkPersonParams defines parameters for PostNetworkPerson.
 type PostNetworkPersonParams struct {
 	// IdempotencyKey Makes the call safe to repeat. For 24 hours, a call with the same key, path and body returns the stored
-	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body. Dry
-	// runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search is available
-	// as long as its cursor is valid.
+	// response and is not charged again. It returns 409 while the first call runs, and 422 with another body or other
+	// parameters. Dry runs ignore the key. Errors and responses of more than 16 MiB are not stored. A page of a search
+	// is available as long as its cursor is valid.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 

@@ -42,7 +42,7 @@ func (w *ResultWriter) Begin() error {
 	if w.csv == nil {
 		return nil
 	}
-	return w.csv.Write(append([]string{referenceColumn, "detail"}, w.fields...))
+	return w.csv.Write(append([]string{referenceColumn, "detail", "miss_reason"}, w.fields...))
 }
 
 // Write writes an answer, a JSON object.
@@ -54,11 +54,12 @@ func (w *ResultWriter) Write(body []byte) error {
 		return w.out.WriteByte('\n')
 	}
 	var a struct {
-		Reference string           `json:"reference"`
-		Detail    string           `json:"detail"`
-		Person    jsontext.Value   `json:"person"`
-		Company   jsontext.Value   `json:"company"`
-		Socials   []jsontext.Value `json:"socials"`
+		Reference  string           `json:"reference"`
+		Detail     string           `json:"detail"`
+		MissReason string           `json:"miss_reason"`
+		Person     jsontext.Value   `json:"person"`
+		Company    jsontext.Value   `json:"company"`
+		Socials    []jsontext.Value `json:"socials"`
 	}
 	if err := json.Unmarshal(body, &a); err != nil {
 		return fmt.Errorf("decode answer: %w", err)
@@ -75,8 +76,8 @@ func (w *ResultWriter) Write(body []byte) error {
 		}
 	}
 	tree := &node{raw: root}
-	record := make([]string, 0, len(w.paths)+2)
-	record = append(record, safeCell(a.Reference), safeCell(a.Detail))
+	record := make([]string, 0, len(w.paths)+3)
+	record = append(record, safeCell(a.Reference), safeCell(a.Detail), a.MissReason)
 	for _, path := range w.paths {
 		text, err := cell(tree.at(path, nil))
 		if err != nil {

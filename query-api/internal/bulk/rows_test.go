@@ -146,7 +146,7 @@ func TestResultWriter_CellsAreTextsOfTheirValues(t *testing.T) {
 			`"o":{"k":null},"jobs":[{"title":"A"},{},{"title":"B"}]},"codehost":null}}`,
 		`{"reference":"=1+1","detail":"@x","person":{"network":{"n":-5,"list":["-a","b"],"mixed":true,` +
 			`"o":"\tx","jobs":[{"title":1},{"title":"x"}]}}}`,
-		`{"reference":"＝1","person":{}}`,
+		`{"reference":"＝1","person":{},"miss_reason":"not_found"}`,
 	} {
 		require.NoError(t, w.Write([]byte(body)))
 	}
@@ -154,10 +154,10 @@ func TestResultWriter_CellsAreTextsOfTheirValues(t *testing.T) {
 	records, err := csv.NewReader(&out).ReadAll()
 	require.NoError(t, err)
 	require.Equal(t, [][]string{
-		append([]string{"reference", "detail"}, fields...),
-		{"1", "", "12345678901234567890", "a;b;c", `[1,{"x":"y"}]`, "A;B", `{"k":null}`, "", ""},
-		{"'=1+1", "'@x", "-5", "'-a;b", "true", `[1,"x"]`, "'\tx", "", ""},
-		{"'＝1", "", "", "", "", "", "", "", ""},
+		append([]string{"reference", "detail", "miss_reason"}, fields...),
+		{"1", "", "", "12345678901234567890", "a;b;c", `[1,{"x":"y"}]`, "A;B", `{"k":null}`, "", ""},
+		{"'=1+1", "'@x", "", "-5", "'-a;b", "true", `[1,"x"]`, "'\tx", "", ""},
+		{"'＝1", "", "not_found", "", "", "", "", "", "", ""},
 	}, records)
 }
 
@@ -178,7 +178,7 @@ func FuzzResultWriter(f *testing.F) {
 		require.NoError(t, w.Flush())
 		records, err := csv.NewReader(&out).ReadAll()
 		require.NoError(t, err)
-		cell := records[1][2]
+		cell := records[1][3]
 		require.False(t, strings.HasPrefix(cell, "=") || strings.HasPrefix(cell, "+") || strings.HasPrefix(cell, "-") ||
 			strings.HasPrefix(cell, "@"), "%q", cell)
 		// encoding/csv reads \r\n as \n.

@@ -107,7 +107,7 @@ func (*Replay) Error() string { return "the response is stored under the Idempot
 // Errors of a call with an Idempotency-Key: another call with the key is running, or had another body.
 var (
 	ErrRunning   = errors.New("a call with this Idempotency-Key is still running")
-	ErrOtherBody = errors.New("the Idempotency-Key was used with another body")
+	ErrOtherBody = errors.New("the Idempotency-Key was used with another body or other parameters")
 )
 
 // Storable reports whether the response will be stored under an Idempotency-Key.

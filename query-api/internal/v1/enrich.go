@@ -32,7 +32,7 @@ func (s *Server) EnrichPerson(
 		}
 		return s.enrichItems(ctx, e, *b.Items, o)
 	}
-	q, err := s.personQuery(one)
+	q, err := s.personQuery(one, e.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +159,9 @@ func appendCompanyMembers(b []byte, r readstore.Record) ([]byte, error) {
 	return append(append(b, `,"candidates":`...), candidates...), err
 }
 
-// personQuery validates all identifiers, including those that will not be used.
-func (s *Server) personQuery(body api.PersonEnrichItem) (q readstore.PersonQuery, err error) {
+// personQuery validates all identifiers, including those that will not be used, and that the selected fields are of the
+// websets.
+func (s *Server) personQuery(body api.PersonEnrichItem, fields fieldSet) (q readstore.PersonQuery, err error) {
 	if body.Codehost == nil && body.NetworkUsername == nil && body.Email == nil {
 		return q, invalidf("no identifier is given: send at least one of codehost, network_username, email")
 	}
@@ -184,7 +185,7 @@ func (s *Server) personQuery(body api.PersonEnrichItem) (q readstore.PersonQuery
 	}
 	if body.Websets == nil {
 		q.Codehost = true
-		return q, nil
+		return q, fields.checkWebsets(q)
 	}
 	if len(*body.Websets) == 0 {
 		return q, invalidf("websets is empty: name codehost, network or both, or omit it for codehost")
@@ -199,7 +200,7 @@ func (s *Server) personQuery(body api.PersonEnrichItem) (q readstore.PersonQuery
 			return q, unknownValue("websets", i, string(name), []string{identity.Codehost, identity.Network})
 		}
 	}
-	return q, nil
+	return q, fields.checkWebsets(q)
 }
 
 // companyQuery reads identifiers in order, up to the first malformed one: the query has those before it, and

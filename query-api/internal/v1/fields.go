@@ -61,6 +61,8 @@ type schema struct {
 	Type       any                `json:"type"`
 	Properties map[string]*schema `json:"properties"`
 	Items      *schema            `json:"items"`
+	// SearchResult marks a property that only results of search have.
+	SearchResult bool `json:"x-search-result"`
 }
 
 func (s *schema) fields(all map[string]*schema) *fieldTree {
@@ -74,7 +76,9 @@ func (s *schema) fields(all map[string]*schema) *fieldTree {
 	}
 	out := &fieldTree{members: make(map[string]*fieldTree, len(s.Properties))}
 	for name, property := range s.Properties {
-		out.members[name] = property.fields(all)
+		if !property.SearchResult {
+			out.members[name] = property.fields(all)
+		}
 	}
 	return out
 }
@@ -242,4 +246,20 @@ func (f *fieldTree) personFields(paths []string) (fieldSet, error) {
 		}
 	}
 	return set, nil
+}
+
+// checkWebsets returns an error if the fields of a person are of a webset that the query does not request: the record
+// could not have them.
+func (s fieldSet) checkWebsets(q readstore.PersonQuery) error {
+	for _, webset := range []struct {
+		name      string
+		requested bool
+	}{{identity.Codehost, q.Codehost}, {identity.Network, q.Network}} {
+		members, ok := s[webset.name]
+		named := ok && (members == nil || len(members) > 0)
+		if named && !webset.requested {
+			return invalidf("fields names %s, which is not requested: add %s to websets", webset.name, webset.name)
+		}
+	}
+	return nil
 }

@@ -144,7 +144,7 @@ func (s *Server) checkKey(r *http.Request, op *operation) error {
 	return err
 }
 
-// readBody checks for 413 and 415, and reads the body of an operation that has one. It returns the body if keep is set.
+// readBody checks for 413 and 415, and reads the body, except of a GET. It returns the body if keep is set.
 // truncated is the error of a body that ends too early; it is answered after authentication.
 func (s *Server) readBody(
 	w http.ResponseWriter, r *http.Request, op *operation, keep bool,
@@ -159,17 +159,17 @@ func (s *Server) readBody(
 		}
 		return nil, nil, tooLarge()
 	}
-	if op.body == nil {
+	switch coding := contentEncoding(r); {
+	case op.body == nil && op.method == http.MethodGet:
 		return nil, nil, nil
-	}
-	if coding := contentEncoding(r); coding != "" {
+	case op.body == nil: // read to see that it has no fields
+	case coding != "":
 		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
 			detail: "the request body is sent with Content-Encoding " + quote(coding) +
 				": send it uncompressed, without Content-Encoding",
 		}
-	}
-	if !isJSON(r) {
+	case !isJSON(r):
 		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
 			detail: `the request body must be JSON in UTF-8: send the header "Content-Type: application/json"`,
@@ -189,7 +189,7 @@ func (s *Server) readBody(
 	case errors.As(err, &over):
 		_, _ = io.CopyN(io.Discard, r.Body, drainFactor*limit)
 		return nil, nil, tooLarge()
-	case n > 0 && r.Header.Get("Content-Type") == "":
+	case op.body != nil && n > 0 && r.Header.Get("Content-Type") == "":
 		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
 			detail: `the request body has no type: send the header "Content-Type: application/json"`,
@@ -295,8 +295,12 @@ func (op *operation) check(r *http.Request, body []byte) ([]byte, error) {
 	if err := checkQuery(r.URL.RawQuery, op.parameters); err != nil {
 		return nil, err
 	}
-	if op.body == nil {
-		return body, nil
+	if op.body != nil {
+		return checkBody(body, op.body())
 	}
-	return checkBody(body, op.body())
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, nil
+	}
+	_, err := checkBody(body, new(struct{}))
+	return nil, err
 }

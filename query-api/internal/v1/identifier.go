@@ -10,7 +10,7 @@ import (
 	"muster/schemas/identity"
 )
 
-// maxExact is the maximum length of identifiers that are compared exactly, in bytes.
+// maxExact is the maximum length of texts and of identifiers that are compared exactly, in characters.
 const maxExact = 400
 
 // person parses a username or profile URL of a platform, and returns its comparison form. name is the field name.
@@ -58,8 +58,8 @@ func exactID(name, input string) (string, error) {
 	switch {
 	case id == "":
 		return "", invalidf("%s is empty: give an ID, or omit it", name)
-	case len(id) > maxExact:
-		return "", invalidf("%s is longer than %d bytes, the maximum of an ID", name, maxExact)
+	case utf8.RuneCountInString(id) > maxExact:
+		return "", invalidf("%s is longer than %d characters, the maximum of an ID", name, maxExact)
 	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
 		return "", invalidf("%s holds control characters: remove them", name)
 	}
@@ -112,14 +112,14 @@ func companyName(name, input string) (string, error) {
 	return text, err
 }
 
-// shortText checks a text of at most maxExact bytes.
+// shortText checks a text of at most maxExact characters.
 func shortText(name, input string) (string, error) {
 	text := strings.TrimSpace(input)
 	switch {
 	case text == "":
 		return "", invalidf("%s is empty: give a text, or omit it", name)
-	case len(text) > maxExact:
-		return "", invalidf("%s is longer than %d bytes", name, maxExact)
+	case utf8.RuneCountInString(text) > maxExact:
+		return "", invalidf("%s is longer than %d characters", name, maxExact)
 	case strings.ContainsFunc(text, unicode.IsControl):
 		return "", invalidf("%s holds control characters: remove them", name)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"muster/platform/suggest"
 	"muster/query-api/internal/api"
+	"muster/schemas/event"
 	"muster/schemas/integer"
 	"muster/schemas/jsonname"
 )
@@ -160,8 +161,9 @@ func badUTF8(b []byte) int {
 	return len(b)
 }
 
-// quote quotes input, truncated to maxQuoted bytes.
+// quote quotes input, truncated to maxQuoted bytes. Of an API key it quotes the public part.
 func quote(s string) string {
+	s = event.RedactAPIKeys(s)
 	if len(s) > maxQuoted {
 		cut := maxQuoted
 		for cut > 0 && !utf8.RuneStart(s[cut]) {
@@ -197,8 +199,11 @@ func checkQuery(raw string, parameters []parameter) error {
 			return unknown("parameter", name, names)
 		}
 		if len(values[name]) > 1 {
-			return invalidf("the parameter %q is given %d times: give it once, a list comma separated", name,
-				len(values[name]))
+			hint := ""
+			if parameters[slices.Index(names, name)].list {
+				hint = ", a list comma separated"
+			}
+			return invalidf("the parameter %q is given %d times: give it once%s", name, len(values[name]), hint)
 		}
 		if !utf8.ValidString(values[name][0]) {
 			return invalidf("the parameter %q is not valid UTF-8: encode it as UTF-8 before escaping it", name)

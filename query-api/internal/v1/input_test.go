@@ -82,6 +82,14 @@ func FuzzCheckQuery(f *testing.F) {
 	})
 }
 
+func TestCheckQuery_HintsAtListsOnlyForLists(t *testing.T) {
+	parameters := []parameter{{name: "network"}, {name: "addons", list: true}}
+	require.EqualError(t, checkQuery("network=x&network=y", parameters),
+		`the parameter "network" is given 2 times: give it once`)
+	require.EqualError(t, checkQuery("addons=x&addons=y&addons=z", parameters),
+		`the parameter "addons" is given 3 times: give it once, a list comma separated`)
+}
+
 func TestUnknown_NamesClosest(t *testing.T) {
 	known := []string{"codehost", "email"}
 	require.Equal(t, `unknown field "codehst": did you mean "codehost"? Known are codehost, email`,

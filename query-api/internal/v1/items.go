@@ -35,7 +35,8 @@ type enrichment struct {
 // personEnrichment returns the enrichment of people, with the selected fields; nil selects all.
 func (s *Server) personEnrichment(fields []string) (enrichment, error) {
 	set, err := s.fields.person.personFields(fields)
-	return enrichment{parse: s.parsePersonItem, appendMembers: appendPersonMembers, fields: set}, err
+	parse := func(raw jsontext.Value) (readstore.Query, error) { return s.parsePersonItem(raw, set) }
+	return enrichment{parse: parse, appendMembers: appendPersonMembers, fields: set}, err
 }
 
 // companyEnrichment returns the enrichment of companies, with the selected fields; nil selects all.
@@ -221,12 +222,12 @@ func decodeItem(raw jsontext.Value, into any) error {
 }
 
 // parsePersonItem implements enrichment.parse.
-func (s *Server) parsePersonItem(raw jsontext.Value) (readstore.Query, error) {
+func (s *Server) parsePersonItem(raw jsontext.Value, fields fieldSet) (readstore.Query, error) {
 	var it api.PersonEnrichItem
 	if err := decodeItem(raw, &it); err != nil {
 		return nil, err
 	}
-	q, err := s.personQuery(it)
+	q, err := s.personQuery(it, fields)
 	if err != nil {
 		return nil, err
 	}

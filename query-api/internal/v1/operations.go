@@ -51,6 +51,7 @@ type parameter struct {
 	hint     string // for the error if it is missing
 	boolean  bool
 	integer  bool
+	list     bool
 }
 
 // operations lists the endpoints.
@@ -61,8 +62,8 @@ func operations() []operation {
 		internal      = http.StatusInternalServerError
 	)
 	lists := []parameter{
-		{name: "addons"}, {name: "must_have"}, {name: "fields"}, {name: "max_credits", integer: true},
-		{name: "dry_run", boolean: true},
+		{name: "addons", list: true}, {name: "must_have", list: true}, {name: "fields", list: true},
+		{name: "max_credits", integer: true}, {name: "dry_run", boolean: true},
 	}
 	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{
@@ -186,7 +187,7 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable, upload: true, variant: bulkVariant,
 			parameters: []parameter{
 				{name: "operation", required: true, hint: "give one of " + strings.Join(event.BulkOperations(), ", ")},
-				{name: "fields"}, {name: "webhook_url"}, {name: "max_credits", integer: true},
+				{name: "fields", list: true}, {name: "webhook_url"}, {name: "max_credits", integer: true},
 				{name: "dry_run", boolean: true},
 			},
 			price: func(event.Prices) int64 { return 0 }, sized: "the rows",

@@ -39,7 +39,7 @@ func questionFormats() map[string]questionFormat {
 // serveQuestions serves the saved questions of analysts and their answers, and passes other paths to next. The list
 // needs no key; an answer needs one with the scope analyze, as it is about all data.
 func (s *Server) serveQuestions(next http.Handler) http.Handler {
-	listed := &operation{id: "getQuestions", method: http.MethodGet, path: questionsPath}
+	listed := &operation{id: "getQuestions", method: http.MethodGet, path: questionsPath, invalid: http.StatusBadRequest}
 	answered := &operation{
 		id: "answerQuestion", method: http.MethodGet, path: questionsPath + "/{file}", scope: event.ScopeAnalyze,
 		invalid: http.StatusBadRequest, unavailable: http.StatusServiceUnavailable,
@@ -59,6 +59,10 @@ func (s *Server) serveQuestions(next http.Handler) http.Handler {
 			}
 		default:
 			x.operation = listed
+			if _, err := listed.check(r, nil); err != nil {
+				x.fail(w, problemOf(listed, err))
+				return
+			}
 			body, err := encoded(struct {
 				Questions []explore.Question `json:"questions"`
 			}{append([]explore.Question{}, s.questions...)})
@@ -77,6 +81,9 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *http.Request, op *oper
 		if err := s.authorize(w, r, op, exchangeOf(r.Context()), nil); err != nil {
 			return err
 		}
+	}
+	if _, err := op.check(r, nil); err != nil {
+		return err
 	}
 	number, extension, _ := strings.Cut(file, ".")
 	n, err := strconv.Atoi(number)

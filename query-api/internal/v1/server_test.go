@@ -26,6 +26,7 @@ type described struct {
 		Parameters  []struct {
 			Name, In string
 			Ref      string `yaml:"$ref"`
+			Explode  *bool  `yaml:"explode"` // false for lists
 		} `yaml:"parameters"`
 		RequestBody any            `yaml:"requestBody"`
 		Responses   map[string]any `yaml:"responses"`
@@ -49,7 +50,7 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 		require.Equal(t, op.id, got.OperationID)
 		require.Equal(t, op.isPublic(), got.Security != nil, op.id)
 		require.Equal(t, op.body != nil || op.upload, got.RequestBody != nil, op.id)
-		var names, want []string
+		var names, want, lists, wantLists []string
 		idempotent := false
 		for _, p := range got.Parameters {
 			switch strings.TrimPrefix(p.Ref, "#/components/parameters/") {
@@ -58,7 +59,7 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 			case "DryRunQuery":
 				names = append(names, "dry_run")
 			case "FieldsQuery":
-				names = append(names, "fields")
+				names, lists = append(names, "fields"), append(lists, "fields")
 			case "MaxCreditsQuery":
 				names = append(names, "max_credits")
 			default:
@@ -66,13 +67,20 @@ func TestOperations_MatchOpenAPI(t *testing.T) {
 					continue
 				}
 				names = append(names, p.Name)
+				if p.Explode != nil && !*p.Explode {
+					lists = append(lists, p.Name)
+				}
 			}
 		}
 		require.Equal(t, op.method == http.MethodPost && !op.tools, idempotent, op.id)
 		for _, p := range op.parameters {
 			want = append(want, p.name)
+			if p.list {
+				wantLists = append(wantLists, p.name)
+			}
 		}
 		require.Equal(t, want, names, op.id)
+		require.Equal(t, wantLists, lists, op.id)
 		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400,
 			"422": op.invalid == 422 || idempotent,
 			"409": idempotent, "429": !op.isPublic(), "401": !op.isPublic(), "403": !op.isPublic(),

@@ -377,7 +377,7 @@ func (s *Server) checkRotation(ctx context.Context, id string) error {
 		return &problem{
 			status: http.StatusNotFound,
 			detail: fmt.Sprintf("this organization has no valid key %s: give the 8 characters after mk_live_",
-				quote(id)),
+				quote(keyPrefix(id))),
 		}
 	case key.ID != who.Key.ID && (key.HasScope(event.ScopeManage) ||
 		key.HasScope(event.ScopeAnalyze) && !who.Key.HasScope(event.ScopeAnalyze)):
@@ -394,6 +394,15 @@ func (s *Server) checkRotation(ctx context.Context, id string) error {
 		}
 	}
 	return nil
+}
+
+// keyPrefix returns at most as much of a key's ID as an ID has: the caller may have sent the whole key, or its secret.
+func keyPrefix(id string) string {
+	const length = 8
+	if len(id) > length {
+		return strings.ToValidUTF8(id[:length], "") + "..."
+	}
+	return id
 }
 
 // webhook returns the webhook settings of the caller's organization. created is the ID of the secret that this call

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ type webset struct {
 	// link is the must_have field that requires the account link.
 	link string
 	mask func(name string) (uint64, bool)
-	// needs maps a must_have field to the add-on that it requires.
+	// needs maps a field to the add-on without which the record does not have it.
 	needs map[string]string
 	// query returns the query of an identifier.
 	query func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error)
@@ -52,7 +53,7 @@ func (s *Server) networkWebset() webset {
 		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(),
 		record: s.fields.network,
 		link:   readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask,
-		needs: map[string]string{"personal_email": addonEmail},
+		needs: map[string]string{"personal_email": addonEmail, "emails": addonEmail, "emails_count": addonEmail},
 		query: func(id string, addons map[string]bool, must readstore.MustHave) (readstore.Query, error) {
 			username, err := s.person(identity.Network, identity.Network, id)
 			return readstore.NetworkQuery{
@@ -382,9 +383,13 @@ func (w webset) check(o options) (map[string]bool, readstore.MustHave, error) {
 // selected parses the parameter fields. Fields of an add-on need the add-on.
 func (w webset) selected(fields []string, addons map[string]bool) (fieldSet, error) {
 	set, err := w.record.parseFields(fields)
-	for _, a := range w.addons {
-		if _, named := set[a]; named && !addons[a] {
-			return nil, invalidf("fields names %s, which needs the add-on of that name: add %s to addons", a, a)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		need := w.needs[name]
+		if slices.Contains(w.addons, name) {
+			need = name
+		}
+		if need != "" && !addons[need] {
+			return nil, invalidf("fields names %s, which needs the add-on %s: add %s to addons", name, need, need)
 		}
 	}
 	return set, err

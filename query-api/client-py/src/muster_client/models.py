@@ -222,7 +222,8 @@ RecordFields: TypeAlias = Optional[list[RecordField]]
 """
 The fields of the record to return, such as `experience.title` of a webset's record, `network.profile.headline`
 of a `person` or `profile.name` of a `company`; all if absent. A path of an object or a list includes
-everything in it. Only fields of this document can be selected. The price stays the same.
+everything in it. Only fields of this document can be selected, and only those of the websets and add-ons of the
+call. The price stays the same.
 """
 
 
@@ -839,8 +840,10 @@ class FeedbackRequest(TypedDict):
 
 class CompanyEnrichRequest(TypedDict):
     """
-    At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the first match are ignored, including
-    their limits (1 to 400 characters, `network_url` and `website` 2,048).
+    At least one identifier, or `items` without identifiers. They are tried in this order; identifiers after the
+    first match are ignored, including their limits: the IDs, `name` and `location` have 1 to 400 characters,
+    `network_slug` at most 400 bytes of UTF-8 without percent-encoding, `email` 254 bytes, and `network_url`,
+    `website` and `domain` 2,048 bytes.
 
     """
 

@@ -113,10 +113,13 @@ func TestAggregations_FieldsThatIdentifyAreRefused(t *testing.T) {
 	for _, filter := range []string{
 		`{"ids":{"values":["p1"]}}`, `{"multi_match":{"query":"x"}}`, `{"query_string":{"query":"x"}}`,
 		`{"bool":{"must_not":{"match":{"profile.full_name":"x"}}}}`,
+		`{"query_string":{"query":"profile.headline:x y"}}`,
 	} {
 		_, err := aggregationsOf(`{"a":{"filter":` + filter + `,"aggs":{}}}`)
 		require.ErrorContains(t, err, "put it into query", filter)
 	}
+	_, err := aggregationsOf(`{"a":{"filter":{"query_string":{"query":"profile.headline:engineer"}}}}`)
+	require.NoError(t, err, "the query names its field")
 }
 
 func TestAggregations_AreLimited(t *testing.T) {

@@ -43,7 +43,8 @@ type Options struct {
 	Seed int64
 	// Unscored reports whether the order does not depend on scores. A min_score then sees fewer boosts.
 	Unscored bool
-	// Named, if set, is called with each field that the query names, also by a pattern or as one of all fields.
+	// Named, if set, is called with each field that the query names, also by a pattern or as one of all fields. A
+	// query_string searches all fields only with the parts that name none.
 	Named func(algebra.Field)
 	// NamedClause, if set, is called with each clause that has a _name, in the order of Elasticsearch, in which a later
 	// one replaces one of the same name. It is not called within clauses that Elasticsearch rewrites to match_none.
@@ -235,6 +236,13 @@ func (l *lowering) field(at value, name string) (algebra.Field, error) {
 		l.options.Named(f)
 	}
 	return f, err
+}
+
+// unannounced returns a lowering that resolves fields without calling Options.Named.
+func (l *lowering) unannounced() *lowering {
+	quiet := *l
+	quiet.options.Named = nil
+	return &quiet
 }
 
 // Field resolves the name of a field that a parameter has. Errors are of type *Error.

@@ -130,6 +130,12 @@ are optional. Elasticsearch's other formats are rejected: times without a date (
 | bytes of an analyzed text | %d |
 | characters of a number | %d |
 | values in the JSON of a query, or of its sort keys | %d |
+| names of fields, and patterns of names, of a clause | %d |
+| bytes of a `+"`_name`"+` | %d |
+| sort keys | %d |
+| names in `+"`_source`"+`, or in its `+"`includes`"+` or `+"`excludes`"+` | %d |
+| fields of `+"`highlight`"+`, of which patterns may name several | %d |
+| `+"`from` + `size` of `inner_hits`"+` | %d |
 | levels of aggregations, without `+"`nested`, `reverse_nested` and `filter`"+` | %d |
 | aggregations of a request | %d |
 | values that aggregations collect, each counted once for each bucket around it and each thread; in one shard of OpenSearch 50,000 for `+"`terms`"+` | %d |
@@ -137,6 +143,7 @@ are optional. Elasticsearch's other formats are rejected: times without a date (
 | `+"`size` of `terms`"+` | %d |
 | ranges, or filters, of an aggregation | %d |
 | values of `+"`include` or `exclude`"+` | %d |
+| keys of `+"`order`"+` | %d |
 
 A query that exceeds its time or memory limit, or has more than 8,192 pairs of a word, value or pattern and a field
 after expansion, is rejected with a 400. A query that misses its deadline, because index data is loaded first or other
@@ -148,8 +155,9 @@ searches run, gets a 503 with `+"`Retry-After`"+`; a retry may succeed. `+"`time
 |---|---|
 `, strings.Join(sorts, ", "), "`"+strings.Join(HighlightParameters(), "`, `")+"`", maxHighlightTests, "`"+strings.Join(namedFormats(), "`, `")+"`", aggregationsPage(), MaxDepth, MaxClauses,
 		MaxMinScoreDepth, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalyzed, MaxNumber, MaxValues,
+		maxFields, maxClauseName, maxSorts, maxSource, maxHighlightFields, maxInner,
 		aggregation.MaxLevels, aggregation.MaxAggregations, aggregation.MaxCollected, aggregation.MaxBuckets,
-		aggregation.MaxSize, maxRanges, maxIncluded)
+		aggregation.MaxSize, maxRanges, maxIncluded, maxOrders)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)

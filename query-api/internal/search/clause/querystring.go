@@ -75,6 +75,10 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	q.all.named = !hasFields || len(fields.items) == 0 && fields.kind == '['
 	q.all.everything = all && q.all.named
+	q.all.unannounced = all
+	if all {
+		l = l.unannounced()
+	}
 	switch {
 	case hasFields && fields.kind != '[':
 		return nil, fields.errorf("must be a list of field names, not %s", fields.what())
@@ -149,6 +153,17 @@ type searched struct {
 	everything bool // all fields
 	exists     bool // _exists_: the words are names of fields
 	date       bool // by the name of one date field: a word is a date in the zone
+	// unannounced are all fields, for which Options.Named is called only if something is searched in them.
+	unannounced bool
+}
+
+// announce calls Options.Named for fields that are searched.
+func (q *queryString) announce(in searched) {
+	if in.unannounced && q.l.options.Named != nil {
+		for _, w := range in.fields {
+			q.l.options.Named(w.field)
+		}
+	}
 }
 
 func (q *queryString) errorf(format string, args ...any) error {
@@ -267,6 +282,7 @@ func (q *queryString) rowGoesOn(i int) bool {
 
 // row parses bare words, which are analyzed together.
 func (q *queryString) row(in searched) (algebra.Node, []algebra.Node, error) {
+	q.announce(in)
 	var words []string
 	for first := true; first || q.rowGoesOn(0); first = false {
 		t, _ := q.take(tokenTerm)
@@ -311,6 +327,9 @@ func (q *queryString) clause(in searched) (algebra.Node, error) {
 			return nil, q.errorf("a ( is not closed")
 		}
 		return q.boost(n)
+	}
+	if q.kind(0) != tokenStar || !in.everything { // A single * matches all documents.
+		q.announce(in)
 	}
 	if t, ok := q.take(tokenRange); ok {
 		n, err := q.span(in, t)
@@ -361,15 +380,17 @@ func (q *queryString) term(in searched, t queryToken, slop string, hasSlop bool)
 // named returns the fields of a name.
 func (q *queryString) named(name string) (searched, error) {
 	in := searched{named: true}
+	l := q.l
 	switch name {
 	case "_exists_":
 		in.exists = true
 		return in, nil
 	case "*":
-		in.everything = true
+		in.everything, in.unannounced = true, true
+		l = l.unannounced()
 	}
 	var err error
-	in.fields, err = q.l.fieldList(value{place: q.at.place, kind: '"', text: name}, true)
+	in.fields, err = l.fieldList(value{place: q.at.place, kind: '"', text: name}, true)
 	if inText, ok := errors.AsType[*Error](err); ok {
 		err = &Error{inText.Path, inText.Reason + `; if the text has a colon of its own, write \: or put the ` +
 			`words into quotes`}

@@ -63,9 +63,7 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 	if v.kind != '[' {
 		v = value{place: v.place, kind: '[', items: []value{v}}
 	}
-	if len(v.items) > maxSorts {
-		return nil, false, v.errorf("has more than %d keys", maxSorts)
-	}
+	keys := 0
 	for _, item := range v.items {
 		var list []member
 		switch item.kind {
@@ -76,6 +74,9 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 		default:
 			return nil, false, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": "+
 				"\"desc\"}}, not %s", item.what())
+		}
+		if keys += len(list); keys > maxSorts {
+			return nil, false, v.errorf("has more than %d keys", maxSorts)
 		}
 		for _, m := range list {
 			s, unmapped, err := l.sort(m)
