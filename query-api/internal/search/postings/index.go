@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/latest"
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/readmodel"
@@ -30,7 +32,7 @@ type TooLarge struct{ Reason string }
 
 func (e *TooLarge) Error() string { return e.Reason }
 
-// errChanged means that a part disappeared while it was read.
+// errChanged means that a part disappeared while it was read, or that its replica cannot be reached.
 var errChanged = errors.New("postings: part no longer exists")
 
 // Config bounds an Index. Zero fields take their defaults.
@@ -120,7 +122,15 @@ type Index struct {
 func New(cfg Config, query Query) *Index {
 	cfg = cfg.withDefaults()
 	ofCollection := func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		return query(ctx, step, s.Of(cfg.Collection), scan)
+		err := query(ctx, step, s.Of(cfg.Collection), scan)
+		if s.OneReplica && unreachable(err) {
+			select { // of attempts in a loop
+			case <-time.After(unreachablePause):
+			case <-ctx.Done():
+			}
+			return fmt.Errorf("%w: its replica cannot be reached: %w", errChanged, err)
+		}
+		return err
 	}
 	x := &Index{
 		cfg: cfg, query: ofCollection, cache: newCache(cfg.MaxBytes),
@@ -133,6 +143,19 @@ func New(cfg Config, query Query) *Index {
 	}
 	x.buffers.New = func() any { return &buffers{} }
 	return x
+}
+
+// unreachablePause is the time between a statement whose replica cannot be reached and listing the parts again, which
+// finds another replica unless this one responds.
+const unreachablePause = 100 * time.Millisecond
+
+// unreachable reports whether a statement failed because its replica cannot be reached.
+func unreachable(err error) bool {
+	code, ok := clickhouse.CodeOf(err)
+	return ok && slices.Contains([]clickhouse.Code{
+		proto.ErrAllConnectionTriesFailed, proto.ErrNoRemoteShardAvailable, proto.ErrNetworkError, proto.ErrSocketTimeout,
+		proto.ErrAttemptToReadAfterEOF, proto.ErrDNSError,
+	}, code)
 }
 
 // Snapshot is the parts of the table at an instant.
@@ -265,7 +288,9 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		}
 		x.begun = begun
 		for _, p := range fresh {
-			if err := x.readPeople(ctx, p); err != nil {
+			if err := x.readPeople(ctx, p); errors.Is(err, errChanged) {
+				break
+			} else if err != nil {
 				return nil, err
 			}
 			known[p.identity], begun[p.identity] = p, p
