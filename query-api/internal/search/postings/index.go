@@ -169,7 +169,7 @@ type Snapshot struct {
 	// Documents identifies the state of the documents of people.
 	Documents string
 	seen      string // identifies the state of the newer versions
-	linked    string // identifies the state of the linked accounts
+	linked    string // identifies the state of the linked accounts; not empty
 	parts     []*part
 	terms     *terms
 }
@@ -177,7 +177,7 @@ type Snapshot struct {
 // equals reports whether both snapshots have the same parts.
 func (s *Snapshot) equals(a *activeParts) bool {
 	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") &&
-		s.linked == strings.Join(a.linked, "\n") && s.holds(a)
+		s.linked == a.linkedState() && s.holds(a)
 }
 
 // holds reports whether the snapshot has the given parts of people.
@@ -322,7 +322,7 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 		Unseen:    active.unseen,
 		Documents: strings.Join(active.documents, "\n"),
 		seen:      strings.Join(active.seen, "\n"),
-		linked:    strings.Join(active.linked, "\n"),
+		linked:    active.linkedState(),
 		parts:     parts,
 		terms:     &terms{},
 	}
@@ -343,6 +343,10 @@ type activeParts struct {
 	unseen                  bool
 	seen, documents, linked []string
 }
+
+// linkedState identifies the state of the linked accounts. It is not empty without any: the cache keeps data without a
+// state as long as its part.
+func (a *activeParts) linkedState() string { return "parts\n" + strings.Join(a.linked, "\n") }
 
 // active lists the existing parts. On a cluster of one shard it reads one replica, the same one as before while it
 // responds.

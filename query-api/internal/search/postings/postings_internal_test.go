@@ -361,3 +361,24 @@ func TestBatchSize_AdaptsToDurations(t *testing.T) {
 	require.Equal(t, 1, s.length(), "never none")
 	require.Equal(t, 2, record(1, 10*time.Millisecond, true), "a fast one")
 }
+
+// A table without linked accounts is a state like any other.
+func TestCache_ForgetsLinkedDataOfEmptyTable(t *testing.T) {
+	p := &part{identity: "p"}
+	without, with := &activeParts{people: []*part{p}}, &activeParts{people: []*part{p}, linked: []string{"l"}}
+	x := New(Config{}, nil)
+	t.Cleanup(x.Close)
+	read := func(s *Snapshot) (*matched, bool) {
+		m, ok := x.cache.get(newView(p, s).key(leafKind, "of an account", true))
+		list, _ := m.(*matched)
+		return list, ok
+	}
+	s := x.publish(without, without.people, nil)
+	x.cache.put(newView(p, s).key(leafKind, "of an account", true), &matched{})
+	_, ok := read(s)
+	require.True(t, ok)
+	_, ok = read(x.publish(with, with.people, s))
+	require.False(t, ok)
+	_, ok = read(x.publish(without, without.people, x.Current()))
+	require.False(t, ok, "it may have been read after the state")
+}
