@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -634,4 +635,41 @@ func TestIndex_RereadsReplicaThatCouldNotBeReached(t *testing.T) {
 	n, err := total(ctx, x, again, "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, n)
+}
+
+// The builders of 64 lists of 20,000 texts take 1.4 MB.
+func TestIndex_BoundsMemoryOfLeavesReadTogether(t *testing.T) {
+	const people, words, memory = 20_000, 64, 1 << 20
+	db := newTable(t)
+	db.put(t.Context(), 1, 0, people, "concat('w', toString(number % 64))", "false")
+	var statements, read atomic.Int64
+	word := regexp.MustCompile(`\bw\d+\b`)
+	x := newIndex(t, postings.Config{MaxBytes: memory},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			if step == "postings" {
+				named := make(map[string]bool)
+				for _, value := range s.Parameters {
+					for _, w := range word.FindAllString(value, -1) {
+						named[w] = true
+					}
+				}
+				if len(named)*people*9/8 > memory/4 {
+					return fmt.Errorf("a statement reads %d leaves", len(named))
+				}
+				statements.Add(1)
+				read.Add(int64(len(named)))
+			}
+			return db.query(ctx, step, s, scan)
+		})
+	s, err := x.Latest(t.Context())
+	require.NoError(t, err)
+	q := algebra.Bool{Minimum: 1}
+	for i := range words {
+		q.Should = append(q.Should, headline("w"+strconv.Itoa(i)))
+	}
+	a, err := x.Rank(t.Context(), s, &postings.Question{Node: q, Stats: planner.NewStats(), Workers: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, people, a.Total)
+	require.EqualValues(t, words, read.Load())
+	require.GreaterOrEqual(t, statements.Load(), int64(6))
 }
