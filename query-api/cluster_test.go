@@ -24,22 +24,32 @@ import (
 // openCluster creates the tables for a cluster of n engines, each a shard, and returns connections to them.
 func openCluster(t testing.TB, shards int) (*nativetest.Cluster, []driver.Conn) {
 	t.Helper()
-	const name, database = "muster", "muster"
-	cluster := nativetest.StartCluster(t, name, database, shards)
+	cluster := nativetest.StartCluster(t, clusterName, clusterName, shards)
+	return cluster, createTables(t, cluster)
+}
+
+// clusterName is the name of clusters and of the database on their engines.
+const clusterName = "muster"
+
+// createTables creates the tables on all engines of a cluster and returns connections to them.
+func createTables(t testing.TB, cluster *nativetest.Cluster) []driver.Conn {
+	t.Helper()
 	files, err := readmodel.Migrations()
 	require.NoError(t, err)
-	layout := readmodel.Layout{Cluster: name}
+	layout := readmodel.Layout{Cluster: clusterName}
 	migrations, err := clickhouse.LoadMigrations(files, layout)
 	require.NoError(t, err)
 	var made []string
 	for _, m := range migrations {
 		made = append(made, m.Statements...)
 	}
-	views, err := layout.ViewStatements(database)
+	views, err := layout.ViewStatements(clusterName)
 	require.NoError(t, err)
 	var conns []driver.Conn
 	for i := range cluster.Engines {
-		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: cluster.DSN(i, database), MaxOpenConns: 16})
+		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{
+			DSN: cluster.DSN(i, clusterName) + "&load_balancing=in_order", MaxOpenConns: 16,
+		})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, conn.Close()) })
 		conns = append(conns, conn)
@@ -50,7 +60,7 @@ func openCluster(t testing.TB, shards int) (*nativetest.Cluster, []driver.Conn) 
 			require.NoError(t, conn.Exec(t.Context(), nativetest.Unreplicated(s)), s)
 		}
 	}
-	return cluster, conns
+	return conns
 }
 
 // rawSink collects records by kind.

@@ -13,8 +13,8 @@ import (
 	"muster/platform/engine/enginetest"
 )
 
-// Cluster is a cluster of engines, each of which is a shard. Queries and inserts can be sent to any of them. Their
-// macro {cluster} is the cluster's name.
+// Cluster is a cluster of engines, each of which is a shard or a replica of the only one. Queries and inserts can be
+// sent to any of them. Their macro {cluster} is the cluster's name.
 type Cluster struct {
 	Name    string
 	Engines []*enginetest.Engine
@@ -25,17 +25,33 @@ type Cluster struct {
 // the test ends.
 func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 	tb.Helper()
+	return start(tb, name, database, shards, "</shard>\n<shard>")
+}
+
+// StartReplicas is StartCluster for one shard with several replicas. They do not replicate: a table has different rows on
+// each of them, unless a test inserts the same.
+func StartReplicas(tb testing.TB, name, database string, replicas int) *Cluster {
+	tb.Helper()
+	return start(tb, name, database, replicas, "\n")
+}
+
+// start starts engines that are separated in the definition of the cluster.
+func start(tb testing.TB, name, database string, engines int, separator string) *Cluster {
+	tb.Helper()
 	c := &Cluster{Name: name}
-	var definition strings.Builder
-	for i := range shards {
+	const replicated = "<internal_replication>true</internal_replication>"
+	var replicas []string
+	for i := range engines {
 		s := listen(tb)
 		s.shard = i + 1
 		c.Servers = append(c.Servers, s)
-		fmt.Fprintf(&definition, "<shard><internal_replication>true</internal_replication>"+
-			"<replica><host>127.0.0.1</host><port>%d</port><user>%s</user><password>%s</password>"+
-			"<compression>false</compression></replica></shard>\n", s.port(), enginetest.User, enginetest.Password)
+		replicas = append(replicas, fmt.Sprintf("<replica><host>127.0.0.1</host><port>%d</port><user>%s</user>"+
+			"<password>%s</password><compression>false</compression></replica>",
+			s.port(), enginetest.User, enginetest.Password))
 	}
-	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers>" +
+	text := "<clickhouse><remote_servers><" + name + "><shard>" + replicated +
+		strings.Join(replicas, strings.Replace(separator, "<shard>", "<shard>"+replicated, 1)) +
+		"</shard></" + name + "></remote_servers>" +
 		"<macros><cluster>" + name + "</cluster></macros></clickhouse>\n"
 	for _, s := range c.Servers {
 		e, err := enginetest.Start(context.WithoutCancel(tb.Context()), func(cfg *engine.SupervisorConfig) {

@@ -32,8 +32,9 @@ type Server struct {
 	ctx            context.Context // ends with the server; parent of requests to the engine
 	wg             sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	refused map[string]int // how many connections about a table are closed
 }
 
 // listen opens the port, so that a cluster can be defined before its engines are started.
@@ -46,8 +47,9 @@ func listen(tb testing.TB) *Server {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	s := &Server{
 		listener: listener, ctx: ctx,
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
-		conns:  make(map[net.Conn]struct{}),
+		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
+		conns:   make(map[net.Conn]struct{}),
+		refused: make(map[string]int),
 	}
 	tb.Cleanup(func() {
 		cancel()
@@ -61,7 +63,7 @@ func listen(tb testing.TB) *Server {
 // serve serves for the engine whose HTTP interface has the address addr.
 func (s *Server) serve(tb testing.TB, addr, user, password string) {
 	s.engine, s.user, s.password = addr, user, password
-	s.wg.Go(func() { s.accept(tb) })
+	s.wg.Go(func() { s.accept(tb, s.listener) })
 }
 
 // port returns the port for initiators.
@@ -76,9 +78,48 @@ func (s *Server) close() {
 	}
 }
 
-func (s *Server) accept(tb testing.TB) {
+// Stop closes the port and all connections: initiators cannot reach the engine.
+func (s *Server) Stop() { s.close() }
+
+// Resume opens the port again.
+func (s *Server) Resume(tb testing.TB) {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", s.listener.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.listener = listener
+	s.wg.Go(func() { s.accept(tb, listener) })
+}
+
+// Refuse closes the next connections on which an initiator is about to read a table.
+func (s *Server) Refuse(table string, times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[table] = times
+}
+
+// Refuses returns how many more connections are closed.
+func (s *Server) Refuses(table string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused[table]
+}
+
+// refuses reports whether a connection about a table is to be closed.
+func (s *Server) refuses(table string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused[table] == 0 {
+		return false
+	}
+	s.refused[table]--
+	return true
+}
+
+func (s *Server) accept(tb testing.TB, listener net.Listener) {
 	for {
-		c, err := s.listener.Accept()
+		c, err := listener.Accept()
 		if err != nil {
 			return // closed
 		}
@@ -92,7 +133,7 @@ func (s *Server) accept(tb testing.TB) {
 				s.mu.Unlock()
 				_ = c.Close() // the initiator has closed it
 			}()
-			if err := (&conn{server: s, net: c}).serve(); s.ctx.Err() == nil &&
+			if err := (&conn{server: s, net: c}).serve(); s.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) &&
 				!errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 				tb.Errorf("nativetest: %v", err)
 			}
@@ -200,6 +241,9 @@ func (c *conn) tablesStatus() error {
 	}
 	var found [][2]string
 	for _, t := range tables {
+		if c.server.refuses(t[1]) {
+			return io.EOF
+		}
 		response, _, err := c.execute("EXISTS TABLE "+quote(t[0])+"."+quote(t[1])+" FORMAT TSV", nil, nil)
 		if err != nil {
 			return err

@@ -183,7 +183,14 @@ func (s *Search) documents(
 	for i := range keys {
 		keys[i] = readstore.DocumentKey{Hash: a.Places[i].Hash, ID: a.Places[i].ID}
 	}
+	layout, err := s.searcher.findLayout(ctx)
+	if err != nil {
+		return nil, err
+	}
 	as := readstore.AsOf{State: snapshot.Documents, Unseen: snapshot.Unseen}
+	if layout.Cluster != "" { // any replica is read, but the state is that of one
+		as = readstore.AsOf{}
+	}
 	return s.searcher.deps.Documents(ctx, keys, as)
 }
 

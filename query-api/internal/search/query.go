@@ -44,7 +44,10 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	if statement.SkipUnavailable {
 		settings["skip_unavailable_shards"] = 1
-		// one replica has all rows: it executes the whole statement
+	}
+	if statement.OneReplica {
+		settings["optimize_skip_unused_shards"], settings["force_optimize_skip_unused_shards"] = 1, 1
+		// it has all rows: it executes the whole statement
 		settings["distributed_group_by_no_merge"] = 1
 	}
 	threads := 1

@@ -61,13 +61,28 @@ func partsStatement(tables []string) Statement {
 	}
 }
 
-// Read returns a statement about parts of the table as a statement for the replica.
+// Read returns a statement about parts of the table as a statement that reads its tables on the replica alone: it fails
+// if the replica cannot be reached.
 func (r Replica) Read(s Statement) Statement {
 	if r.Cluster == "" {
 		return s
 	}
-	s.SQL = strings.ReplaceAll(s.SQL, "FROM "+table+" WHERE _part ", "FROM clusterAllReplicas('"+r.Cluster+
-		"', currentDatabase(), "+table+local+") WHERE _shard_num = "+strconv.FormatUint(uint64(r.Number), 10)+" AND _part ")
-	s.SkipUnavailable = true
+	s.SQL = strings.NewReplacer(
+		"FROM "+table+" WHERE ", r.rows(table, "deleted", ""),
+		"FROM "+linkedTable+" WHERE ", r.rows(linkedTable, "user_id", ""),
+		"FROM "+linkedTable+" FINAL WHERE ", r.rows(linkedTable, "user_id", " FINAL"),
+		"FROM "+SeenTable+" WHERE ", r.rows(SeenTable, "key_hash", ""),
+	).Replace(s.SQL)
+	s.OneReplica = true
 	return s
+}
+
+// rows returns the FROM clause and the beginning of the WHERE clause that select the rows of the replica's own table.
+// A server reads all replicas except those that a condition on the sharding key excludes (_shard_num is none). So the
+// key is the index of the replica plus the column times 0, which the condition states to be 0. The column must not be
+// one of a table around a subquery.
+func (r Replica) rows(of, column, modifiers string) string {
+	zero := column + " * 0"
+	return "FROM clusterAllReplicas('" + r.Cluster + "', currentDatabase(), " + of + local + ", " + zero + " + " +
+		strconv.FormatUint(uint64(r.Number-1), 10) + ")" + modifiers + " WHERE " + zero + " = 0 AND "
 }

@@ -246,6 +246,8 @@ type Statement struct {
 	OneThread bool
 	// SkipUnavailable leaves out replicas that do not respond.
 	SkipUnavailable bool
+	// OneReplica states that the statement reads one replica of a cluster ([Replica.Read]).
+	OneReplica bool
 }
 
 // FieldCount is a statement that counts fields. Its only row is a list of pairs in the order of Names.

@@ -112,12 +112,15 @@ func eachRow(lo int, window []uint64, do func(row int)) {
 }
 
 // countTexts lets terms of people count numbers of texts instead of adding people to buckets, if nothing needs the
-// buckets before.
-func countTexts(list []aggregator) {
+// buckets before. The counts of all aggregations and parts are kept until the end, for all texts of the dictionaries: at
+// most MaxCollected. Collectors that see the same parts decide alike.
+func (c *collector) countTexts(list []aggregator) {
 	for i := range list {
 		a := &list[i]
-		if a.Kind == aggregation.Terms && a.values != nil && a.column.codes != nil && len(a.sub) == 0 &&
-			a.Include == nil && a.Exclude == nil && a.Missing == nil {
+		if a.Kind == aggregation.Terms && a.column.codes != nil && len(a.sub) == 0 &&
+			a.Include == nil && a.Exclude == nil && a.Missing == nil &&
+			c.countedTexts+len(a.column.dictionary) <= aggregation.MaxCollected {
+			c.countedTexts += len(a.column.dictionary)
 			a.counts = make([]int64, len(a.column.dictionary))
 		}
 	}

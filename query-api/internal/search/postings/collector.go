@@ -158,11 +158,13 @@ type collector struct {
 	partials  []aggregation.Partial
 	budget    *aggregation.Budget
 	counted   [][]aggregator // of each part
-	skip      int
-	scored    bool
-	collapsed bool
-	collapse  column            // of the part
-	groups    map[groupKey]bool // those of best
+	// countedTexts is the number of counts of counted.
+	countedTexts int
+	skip         int
+	scored       bool
+	collapsed    bool
+	collapse     column            // of the part
+	groups       map[groupKey]bool // those of best
 }
 
 func newCollector(q *Question, fallible bool) (*collector, error) {

@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/latest"
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/readmodel"
@@ -30,7 +32,7 @@ type TooLarge struct{ Reason string }
 
 func (e *TooLarge) Error() string { return e.Reason }
 
-// errChanged means that a part disappeared while it was read.
+// errChanged means that a part disappeared while it was read, or that its replica cannot be reached.
 var errChanged = errors.New("postings: part no longer exists")
 
 // Config bounds an Index. Zero fields take their defaults.
@@ -120,7 +122,15 @@ type Index struct {
 func New(cfg Config, query Query) *Index {
 	cfg = cfg.withDefaults()
 	ofCollection := func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		return query(ctx, step, s.Of(cfg.Collection), scan)
+		err := query(ctx, step, s.Of(cfg.Collection), scan)
+		if s.OneReplica && unreachable(err) {
+			select { // of attempts in a loop
+			case <-time.After(unreachablePause):
+			case <-ctx.Done():
+			}
+			return fmt.Errorf("%w: its replica cannot be reached: %w", errChanged, err)
+		}
+		return err
 	}
 	x := &Index{
 		cfg: cfg, query: ofCollection, cache: newCache(cfg.MaxBytes),
@@ -135,6 +145,19 @@ func New(cfg Config, query Query) *Index {
 	return x
 }
 
+// unreachablePause is the time between a statement whose replica cannot be reached and listing the parts again, which
+// finds another replica unless this one responds.
+const unreachablePause = 100 * time.Millisecond
+
+// unreachable reports whether a statement failed because its replica cannot be reached.
+func unreachable(err error) bool {
+	code, ok := clickhouse.CodeOf(err)
+	return ok && slices.Contains([]clickhouse.Code{
+		proto.ErrAllConnectionTriesFailed, proto.ErrNoRemoteShardAvailable, proto.ErrNetworkError, proto.ErrSocketTimeout,
+		proto.ErrAttemptToReadAfterEOF, proto.ErrDNSError,
+	}, code)
+}
+
 // Snapshot is the parts of the table at an instant.
 type Snapshot struct {
 	// Number identifies a snapshot of an Index.
@@ -146,7 +169,7 @@ type Snapshot struct {
 	// Documents identifies the state of the documents of people.
 	Documents string
 	seen      string // identifies the state of the newer versions
-	linked    string // identifies the state of the linked accounts
+	linked    string // identifies the state of the linked accounts; not empty
 	parts     []*part
 	terms     *terms
 }
@@ -154,7 +177,7 @@ type Snapshot struct {
 // equals reports whether both snapshots have the same parts.
 func (s *Snapshot) equals(a *activeParts) bool {
 	return s != nil && s.Documents == strings.Join(a.documents, "\n") && s.seen == strings.Join(a.seen, "\n") &&
-		s.linked == strings.Join(a.linked, "\n") && s.holds(a)
+		s.linked == a.linkedState() && s.holds(a)
 }
 
 // holds reports whether the snapshot has the given parts of people.
@@ -265,7 +288,9 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		}
 		x.begun = begun
 		for _, p := range fresh {
-			if err := x.readPeople(ctx, p); err != nil {
+			if err := x.readPeople(ctx, p); errors.Is(err, errChanged) {
+				break
+			} else if err != nil {
 				return nil, err
 			}
 			known[p.identity], begun[p.identity] = p, p
@@ -297,7 +322,7 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 		Unseen:    active.unseen,
 		Documents: strings.Join(active.documents, "\n"),
 		seen:      strings.Join(active.seen, "\n"),
-		linked:    strings.Join(active.linked, "\n"),
+		linked:    active.linkedState(),
 		parts:     parts,
 		terms:     &terms{},
 	}
@@ -318,6 +343,10 @@ type activeParts struct {
 	unseen                  bool
 	seen, documents, linked []string
 }
+
+// linkedState identifies the state of the linked accounts. It is not empty without any: the cache keeps data without a
+// state as long as its part.
+func (a *activeParts) linkedState() string { return "parts\n" + strings.Join(a.linked, "\n") }
 
 // active lists the existing parts. On a cluster of one shard it reads one replica, the same one as before while it
 // responds.

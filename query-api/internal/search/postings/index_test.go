@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -512,56 +513,87 @@ func (r *replicated) Scan(dest ...any) error {
 	return nil
 }
 
-// The shard has the replicas 1 and 2.
+// replicatedTable is a table whose shard has the replicas 1 and 2, with the same parts.
+type replicatedTable struct {
+	*table
+	mu      sync.Mutex
+	listed  []uint32       // the replicas that respond to the list of parts
+	refuses map[string]int // how many statements of a step fail because the replica cannot be reached
+	read    map[uint32]int // statements
+	shards  int
+}
+
+func newReplicatedTable(t *testing.T) *replicatedTable {
+	return &replicatedTable{
+		table: newTable(t), listed: []uint32{1, 2}, refuses: make(map[string]int), read: make(map[uint32]int), shards: 1,
+	}
+}
+
+func (x *replicatedTable) answer(numbers ...uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.listed = numbers
+}
+
+// refuse makes statements of a step fail although the replica responds to the list of parts.
+func (x *replicatedTable) refuse(step string, times int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refuses[step] = times
+}
+
+func (x *replicatedTable) index() *postings.Index {
+	return newIndex(x.t, postings.Config{
+		Cluster: func(context.Context) (string, int, error) { return "c", x.shards, nil },
+	}, x.query)
+}
+
+func (x *replicatedTable) query(
+	ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error,
+) error {
+	x.mu.Lock()
+	up := slices.Clone(x.listed)
+	x.mu.Unlock()
+	if step == "parts" {
+		require.True(x.t, s.SkipUnavailable)
+		require.Contains(x.t, s.SQL, "clusterAllReplicas('c', system.parts)")
+		rows := &replicated{numbers: up, next: len(up)}
+		people := readmodel.PeopleCollection()
+		return x.rowsOf(ctx, planner.PartsStatement("").Of(&people), rows, scan)
+	}
+	require.True(x.t, s.OneReplica && !s.SkipUnavailable, s.SQL)
+	for _, number := range []uint32{1, 2} {
+		own := fmt.Sprintf("FROM clusterAllReplicas('c', currentDatabase(), search_people_local, deleted * 0 + %d) "+
+			"WHERE deleted * 0 = 0 AND _part ", number-1)
+		if !strings.Contains(s.SQL, own) {
+			continue
+		}
+		x.mu.Lock()
+		x.read[number]++
+		x.refuses[step]--
+		refused := x.refuses[step] >= 0
+		x.mu.Unlock()
+		if refused || !slices.Contains(up, number) {
+			return fmt.Errorf("statement: %w", &clickhouse.Exception{Code: 279})
+		}
+		s.SQL = strings.ReplaceAll(s.SQL, own, "FROM search_people WHERE _part ")
+		return x.table.query(ctx, step, s, scan)
+	}
+	return fmt.Errorf("statement names no replica: %s", s.SQL)
+}
+
 func TestIndex_ReadsOneReplicaOfAShard(t *testing.T) {
-	db := newTable(t)
+	db := newReplicatedTable(t)
 	ctx := t.Context()
 	db.put(ctx, 1, 0, 3000, "if(number % 2 = 0, 'a', 'b')", "false")
-	var mu sync.Mutex
-	answering, read := []uint32{1, 2}, make(map[uint32]int)
-	answer := func(numbers ...uint32) {
-		mu.Lock()
-		defer mu.Unlock()
-		answering = numbers
-	}
-	shards := 1
-	x := newIndex(t, postings.Config{
-		Cluster: func(context.Context) (string, int, error) { return "c", shards, nil },
-	}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		mu.Lock()
-		up := slices.Clone(answering)
-		mu.Unlock()
-		require.True(t, s.SkipUnavailable)
-		if step == "parts" {
-			require.Contains(t, s.SQL, "clusterAllReplicas('c', system.parts)")
-			rows := &replicated{numbers: up, next: len(up)}
-			people := readmodel.PeopleCollection()
-			return db.rowsOf(ctx, planner.PartsStatement("").Of(&people), rows, scan)
-		}
-		for _, number := range []uint32{1, 2} {
-			own := fmt.Sprintf("FROM clusterAllReplicas('c', currentDatabase(), search_people_local) "+
-				"WHERE _shard_num = %d AND _part ", number)
-			if !strings.Contains(s.SQL, own) {
-				continue
-			}
-			mu.Lock()
-			read[number]++
-			mu.Unlock()
-			if !slices.Contains(up, number) {
-				return nil // left out
-			}
-			s.SQL = strings.ReplaceAll(s.SQL, own, "FROM search_people WHERE _part ")
-			return db.query(ctx, step, s, scan)
-		}
-		return fmt.Errorf("statement names no replica: %s", s.SQL)
-	})
+	x := db.index()
 	s, err := x.Latest(ctx)
 	require.NoError(t, err)
 	n, err := total(ctx, x, s, "a")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, n)
-	require.Zero(t, read[2])
-	answer(2)
+	require.Zero(t, db.read[2])
+	db.answer(2)
 	_, err = total(ctx, x, s, "b")
 	require.True(t, postings.Changed(err), "parts of the first replica remain: %v", err)
 	s, err = x.Latest(ctx)
@@ -569,17 +601,75 @@ func TestIndex_ReadsOneReplicaOfAShard(t *testing.T) {
 	n, err = total(ctx, x, s, "b")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, n)
-	require.Positive(t, read[2])
-	answer(1, 2)
+	require.Positive(t, db.read[2])
+	db.answer(1, 2)
 	again, err := x.Latest(ctx)
 	require.NoError(t, err)
 	require.Equal(t, s.Number, again.Number, "keeps the replica that responds")
 
-	answer()
+	db.answer()
 	_, err = x.Latest(ctx)
 	require.ErrorContains(t, err, "no replica of ClickHouse answers")
-	answer(1, 2)
-	shards = 2
+	db.answer(1, 2)
+	db.shards = 2
 	_, err = x.Latest(ctx)
 	require.ErrorContains(t, err, "2 shards", "partial results are an error")
+}
+
+// A replica that responds again when the parts are listed must not leave empty lists in the cache.
+func TestIndex_RereadsReplicaThatCouldNotBeReached(t *testing.T) {
+	db := newReplicatedTable(t)
+	ctx := t.Context()
+	db.put(ctx, 1, 0, 3000, "if(number % 2 = 0, 'a', 'b')", "false")
+	x := db.index()
+	db.refuse("people", 2)
+	s, err := x.Latest(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 3, db.read[1], "the people of the part")
+	db.refuse("postings", 1)
+	_, err = total(ctx, x, s, "a")
+	require.True(t, postings.Changed(err), "%v", err)
+	again, err := x.Latest(ctx)
+	require.NoError(t, err)
+	require.Equal(t, s.Number, again.Number, "nothing has changed")
+	n, err := total(ctx, x, again, "a")
+	require.NoError(t, err)
+	require.EqualValues(t, 1500, n)
+}
+
+// The builders of 64 lists of 20,000 texts take 1.4 MB.
+func TestIndex_BoundsMemoryOfLeavesReadTogether(t *testing.T) {
+	const people, words, memory = 20_000, 64, 1 << 20
+	db := newTable(t)
+	db.put(t.Context(), 1, 0, people, "concat('w', toString(number % 64))", "false")
+	var statements, read atomic.Int64
+	word := regexp.MustCompile(`\bw\d+\b`)
+	x := newIndex(t, postings.Config{MaxBytes: memory},
+		func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+			if step == "postings" {
+				named := make(map[string]bool)
+				for _, value := range s.Parameters {
+					for _, w := range word.FindAllString(value, -1) {
+						named[w] = true
+					}
+				}
+				if len(named)*people*9/8 > memory/4 {
+					return fmt.Errorf("a statement reads %d leaves", len(named))
+				}
+				statements.Add(1)
+				read.Add(int64(len(named)))
+			}
+			return db.query(ctx, step, s, scan)
+		})
+	s, err := x.Latest(t.Context())
+	require.NoError(t, err)
+	q := algebra.Bool{Minimum: 1}
+	for i := range words {
+		q.Should = append(q.Should, headline("w"+strconv.Itoa(i)))
+	}
+	a, err := x.Rank(t.Context(), s, &postings.Question{Node: q, Stats: planner.NewStats(), Workers: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, people, a.Total)
+	require.EqualValues(t, words, read.Load())
+	require.GreaterOrEqual(t, statements.Load(), int64(6))
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/internal/search/aggregation"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
 )
 
 // Norms drop all bits of the excess over 24 beyond the first four (SmallFloat.intToByte4).
@@ -360,4 +362,74 @@ func TestBatchSize_AdaptsToDurations(t *testing.T) {
 	}
 	require.Equal(t, 1, s.length(), "never none")
 	require.Equal(t, 2, record(1, 10*time.Millisecond, true), "a fast one")
+}
+
+// Terms of columns with many texts are counted by text only as far as the counts of all of them are bounded; the others
+// have the same results.
+func TestCollector_BoundsCountsOfTexts(t *testing.T) {
+	const texts, people = aggregation.MaxCollected/2 - 1, 1000
+	v := &values{codes: make([]uint32, people), texts: make([]string, people), dictionary: make([]string, texts)}
+	for row := range people {
+		v.codes[row] = uint32(row) % 7 //nolint:gosec // few
+		v.dictionary[v.codes[row]] = strings.Repeat("x", row%7)
+		v.texts[row] = v.dictionary[v.codes[row]]
+	}
+	q := &Question{}
+	list := make([]aggregator, 4)
+	for range list {
+		field := algebra.Field{SearchField: readmodel.SearchField{Type: readmodel.SearchText}, Keyword: true}
+		q.Aggregations = append(q.Aggregations, aggregation.Aggregation{Kind: aggregation.Terms, Field: field})
+	}
+	for i := range list {
+		list[i] = aggregator{Aggregation: &q.Aggregations[i], column: column{values: v}}
+	}
+	c, err := newCollector(q, false)
+	require.NoError(t, err)
+	c.budget = &aggregation.Budget{}
+	c.countTexts(list)
+	counted := 0
+	for i := range list {
+		counted += len(list[i].counts)
+	}
+	require.Equal(t, 2*texts, counted)
+	c.counted = append(c.counted, list)
+	for _, everyone := range []bool{true, false} {
+		all := make([]uint64, span(0, people))
+		for row := range people {
+			all[row>>6] |= 1 << (row & 63)
+		}
+		c.aggregate(list, 0, people, all, everyone)
+	}
+	require.NoError(t, c.flush())
+	for i := range list {
+		for text := range 7 {
+			b := c.partials[i].Bucket(&q.Aggregations[i], aggregation.Key{Text: strings.Repeat("x", text)}, c.budget)
+			want := int64(2 * ((people - text + 6) / 7))
+			if text == 0 {
+				want = 0 // missing
+			}
+			require.Equal(t, want, b.Count, "aggregation %d, text %d", i, text)
+		}
+	}
+}
+
+// A table without linked accounts is a state like any other.
+func TestCache_ForgetsLinkedDataOfEmptyTable(t *testing.T) {
+	p := &part{identity: "p"}
+	without, with := &activeParts{people: []*part{p}}, &activeParts{people: []*part{p}, linked: []string{"l"}}
+	x := New(Config{}, nil)
+	t.Cleanup(x.Close)
+	read := func(s *Snapshot) (*matched, bool) {
+		m, ok := x.cache.get(newView(p, s).key(leafKind, "of an account", true))
+		list, _ := m.(*matched)
+		return list, ok
+	}
+	s := x.publish(without, without.people, nil)
+	x.cache.put(newView(p, s).key(leafKind, "of an account", true), &matched{})
+	_, ok := read(s)
+	require.True(t, ok)
+	_, ok = read(x.publish(with, with.people, s))
+	require.False(t, ok)
+	_, ok = read(x.publish(without, without.people, x.Current()))
+	require.False(t, ok, "it may have been read after the state")
 }

@@ -99,7 +99,6 @@ func (c *compiler) plan(q *Question, scored bool) (*plan, error) {
 	if p.aggregations, err = c.aggregators(q.Aggregations, ""); err != nil {
 		return nil, err
 	}
-	countTexts(p.aggregations)
 	if q.Limit == 0 {
 		return p, nil
 	}
@@ -236,6 +235,7 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 				if err != nil {
 					return err
 				}
+				mine.countTexts(plan.aggregations)
 				windows := (v.part.size + window - 1) / window
 				from, to := i*windows/workers*window, min((i+1)*windows/workers*window, v.part.size)
 				if err := mine.collect(own.pace, v, number, plan, q.Hidden, from, to); err != nil {

@@ -189,6 +189,13 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 		leaves[i] = n.leaves[key]
 	}
 	byName, names := l.lacking(func(v *view) bool { return v.leaves[keys[0]] != nil })
+	// Several loads may run.
+	if half := len(keys) / 2; half > 0 && builderBytes(leaves, byName) > l.cfg.MaxBytes/4 {
+		if err := l.loadSome(n, keys[:half]); err != nil {
+			return err
+		}
+		return l.loadSome(n, keys[half:])
+	}
 	type target struct {
 		name string
 		leaf uint16
@@ -229,16 +236,36 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 	}
 	for name, v := range byName {
 		for i, key := range keys {
-			b := builders[target{name, uint16(i)}]
+			of := target{name, uint16(i)}
+			b := builders[of]
 			if b == nil {
 				b = newBuilder(v.size(leaves[i].Path))
 			}
 			m := b.matched()
+			delete(builders, of) // the list is smaller
 			v.leaves[key] = m
 			l.note(v.key(leafKind, key, leaves[i].Linked()), m)
 		}
 	}
 	return l.checkSize()
+}
+
+// builderBytes returns what the builders of leaves take at most, unless a leaf has more than maxFrequencies.
+func builderBytes(leaves []planner.Leaf, views map[string]*view) (sum int) {
+	for _, leaf := range leaves {
+		eighths := 1 // of bytes of each unit
+		term, isTerm := leaf.Node.(algebra.Term)
+		if _, phrase := leaf.Node.(algebra.Phrase); phrase || isTerm && term.Field.IsText() {
+			eighths += 8 // codes
+		}
+		if isTerm && leaf.Path == "" && term.Field.Nested != "" {
+			eighths += 32 // spread
+		}
+		for _, v := range views {
+			sum += v.size(leaf.Path) * eighths / 8
+		}
+	}
+	return sum
 }
 
 // elementGap is the number of positions between two elements of a nested text that is searched as one text.
