@@ -12,8 +12,10 @@
 //
 // Touches are at least once, and refreshes are idempotent. A touch is published after the change that it is for is
 // visible, so that the last refresh of a person reads all changes. All touches of a person have one key: they are
-// handled one after the other. The version of a row is the time at which its refresh began, so a late insert of a
-// consumer that left its group loses.
+// handled one after the other. Refreshes of a person may overlap nevertheless: of a consumer that left its group, of a
+// replay, of [Watch]. The version of a row is the time at which its refresh began, at least one more than that of the row
+// it replaces. A refresh that has written a row reads the person again until nothing differs, so that the last row is right
+// whatever the clocks say.
 //
 // A refresh checks the suppression set before it reads and after it inserts. An erased person has no row, and an erased
 // account is not linked.

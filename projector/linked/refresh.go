@@ -2,6 +2,7 @@ package linked
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +23,11 @@ const (
 	peopleAtOnce = 1000
 	// maxDeclared is the maximum number of declared usernames of a record that are followed, as in the API.
 	maxDeclared = 100
+	// maxPasses is how often people are refreshed again whose account differs each time.
+	maxPasses = 10
 )
+
+var errUnsettled = errors.New("linked accounts: they change while they are refreshed; try again")
 
 // Refresher writes the linked accounts of people. All fields but Suppressed are required.
 type Refresher struct {
@@ -64,13 +69,33 @@ func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, cha
 	}
 }
 
+// refreshSome refreshes people until no row differs any more. A refresh that took longer than a later one may overwrite
+// its row with what it has read before: the later one has written none, as the links were again those of the row that it
+// has read, or one of the same version. The pass after an insert repairs that.
 func (r *Refresher) refreshSome(ctx context.Context, people []string) (changed []string, err error) {
+	for range maxPasses {
+		some, err := r.refreshOnce(ctx, people)
+		if err != nil {
+			return changed, err
+		}
+		if len(some) == 0 {
+			slices.Sort(changed)
+			return slices.Compact(changed), nil
+		}
+		changed, people = append(changed, some...), some
+	}
+	return changed, errUnsettled
+}
+
+// refreshOnce writes the rows of people that differ from their links, and returns these people.
+func (r *Refresher) refreshOnce(ctx context.Context, people []string) (changed []string, err error) {
 	began := uint64(r.Now().UnixMicro())
-	links, err := r.readLinks(ctx, people)
+	// Before the links: rows that are written meanwhile are newer.
+	before, err := readmodel.ReadLinked(ctx, r.Conn, people)
 	if err != nil {
 		return nil, err
 	}
-	before, err := readmodel.ReadLinked(ctx, r.Conn, people)
+	links, err := r.readLinks(ctx, people)
 	if err != nil {
 		return nil, err
 	}
