@@ -1,15 +1,24 @@
 package erasure_test
 
 import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/projector"
+	"muster/projector/erasure"
 	"muster/projector/internal/projectortest"
+	"muster/projector/linked"
 	"muster/projector/project"
 	"muster/schemas/event"
+	"muster/schemas/readmodel"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
@@ -60,4 +69,53 @@ func TestEraser_RemovesLinkedAccounts(t *testing.T) {
 	e.await(t, event.ErasureDeleted)
 	require.Zero(t, h.Count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND "+
 		"table = 'linked_accounts' AND has_lightweight_delete"), "the deleted rows are still in the parts")
+}
+
+// endedConn ends its process before the statement that deletes answers.
+type endedConn struct {
+	driver.Conn
+	kill func()
+}
+
+func (c *endedConn) Exec(ctx context.Context, query string, args ...any) error {
+	if strings.HasPrefix(query, "DELETE FROM "+readmodel.AnswersTable+" ") {
+		c.kill()
+		return ctx.Err()
+	}
+	return c.Conn.Exec(ctx, query, args...)
+}
+
+// The rows that say who was linked with an erased account are gone when the eraser is started again.
+func TestEraser_TouchesLinkedPeopleAfterAKill(t *testing.T) {
+	h := projectortest.New(t)
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	h.Insert("1", projectortest.Person(t, "p", "2026", `"username":"ann","codehost_username":"ghost"`),
+		projectortest.AccountRecord(t, 7, "2026", "ghost"))
+	r := linked.Refresher{Conn: h.Conn, Now: time.Now}
+	_, err := r.Refresh(t.Context(), []string{"p"})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, h.Count("SELECT count() FROM linked_accounts"))
+	entry, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All,
+		RequestedAt: "2026-11-21", Key: set.Key().ID()})
+	require.NoError(t, err)
+	require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, "ghost").String()), entry))
+
+	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
+	defer kill()
+	request(t, h, "r0", time.Now().Add(-time.Second))
+	killed, err := erasure.New(erasure.Config{Kafka: h.Kafka}, erasure.Deps{
+		Conn: &endedConn{h.Conn, kill}, Suppressed: set, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+	require.NoError(t, err)
+	require.NoError(t, killed.Run(ctx))
+	require.Error(t, ctx.Err(), "it was not killed")
+	require.Zero(t, h.Count("SELECT count() FROM linked_accounts"))
+
+	startEraser(t, h, set).await(t, event.ErasureSuppressed)
+	h.StartLinked(h.Conn, set)
+	h.LinkedCaughtUp()
+	touches := h.Touches()
+	i := slices.IndexFunc(touches, func(touch event.AnswerTask) bool { return touch.ID == "p" && touch.IndexOnly })
+	require.NotEqual(t, -1, i, "the document of the person keeps the erased account: %v", touches)
 }

@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"muster/projector/answers"
+	"muster/projector/linked"
+	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
-	"muster/schemas/record"
 )
 
 // scheduleRebuild records the accounts whose commits by erased authors are about to be deleted: their answers
@@ -25,22 +26,14 @@ func (e *Eraser) scheduleRebuild(f *matches) {
 }
 
 // touchPeople publishes touches of the matched network people, whose documents in the search index are then deleted, and
-// of others, whose linked accounts are then read again.
-func (e *Eraser) touchPeople(ctx context.Context, f *matches, others []string) error {
-	people := others
+// of others, whose linked accounts are then read again. Linking marks the latter.
+func (e *Eraser) touchPeople(ctx context.Context, f *matches, others []string, linking bool) error {
 	if e.deps.Search != nil {
-		people = append(f.ids(identity.Network), others...)
-	}
-	for part := range slices.Chunk(people, idsPerStatement) {
-		touched := make(map[string]int64, len(part))
-		for _, id := range part {
-			touched[id] = 0
-		}
-		if err := answers.TouchDocuments(ctx, e.writer, record.KindNetworkPerson, touched); err != nil {
+		if err := linked.Touch(ctx, e.writer, event.AnswerTask{}, f.ids(identity.Network)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return linked.Touch(ctx, e.writer, event.AnswerTask{Linking: linking}, others)
 }
 
 // linkedPeople returns the people who are linked with matched accounts.

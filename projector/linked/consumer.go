@@ -28,6 +28,8 @@ const Group = readmodel.LinkedGroup
 const (
 	// maxTouchAge is how long touches are batched. A batch takes some ten statements, whatever its size.
 	maxTouchAge = 500 * time.Millisecond
+	// touchesAtOnce is the number of touches that are published together.
+	touchesAtOnce = 10_000
 	// idle is the pause after a batch, as a multiple of its duration, and maxPause its maximum. A crawl needs the
 	// processor for what callers read: the linked accounts in searches may be later than that.
 	idle     = 4
@@ -46,7 +48,7 @@ type Config struct {
 	// and handler are set here.
 	Consumer bus.BatchConsumerConfig
 	Group    string
-	// TouchDocuments publishes a touch of each person whose linked account changed, for the search index.
+	// TouchDocuments publishes a touch of each person whose linked account was written, for the search index.
 	TouchDocuments bool
 }
 
@@ -65,9 +67,17 @@ type consumer struct {
 	resume time.Time         // when the pause after the last batch ends
 }
 
+// announcing returns the dependencies with a Refresher that announces changes, if documents are to be touched.
+func (d Deps) announcing(cfg Config) Deps {
+	if w := d.Writer; cfg.TouchDocuments {
+		d.Refresher.Announce = func(ctx context.Context, people []string) error { return Announce(ctx, w, people) }
+	}
+	return d
+}
+
 // NewConsumer returns the consumer that refreshes touched people.
 func NewConsumer(cfg Config, deps Deps) (*bus.BatchConsumer, error) {
-	x := &consumer{cfg: cfg, deps: deps}
+	x := &consumer{cfg: cfg, deps: deps.announcing(cfg)}
 	c := cfg.Consumer
 	c.Group, c.Topics, c.MaxAge, c.Handle = cfg.Group, []string{event.TopicAnswerTask}, maxTouchAge, x.handle
 	return bus.NewBatchConsumer(c)
@@ -86,25 +96,24 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 	}
 	began := time.Now()
 	defer func() { x.resume = time.Now().Add(min(idle*time.Since(began), maxPause)) }()
-	people, accounts, usernames := read(b)
-	others, err := affected(ctx, x.deps.Refresher.Conn, accounts, usernames)
+	t := read(b)
+	others, err := affected(ctx, x.deps.Refresher.Conn, t.accounts, t.usernames)
 	if err != nil {
 		return redact(err)
 	}
-	if err := Touch(ctx, x.deps.Writer, others); err != nil {
+	if err := Touch(ctx, x.deps.Writer, event.AnswerTask{}, others); err != nil {
 		return err
 	}
-	if err := x.waitForReplica(ctx, people); err != nil {
+	if err := x.waitForReplica(ctx, t.people); err != nil {
 		return redact(err)
 	}
-	changed, err := x.deps.Refresher.Refresh(ctx, slices.Sorted(maps.Keys(people)))
-	if err != nil {
+	if _, err := x.deps.Refresher.Refresh(ctx, slices.Sorted(maps.Keys(t.people))); err != nil {
 		return redact(err)
 	}
 	if !x.cfg.TouchDocuments {
 		return nil
 	}
-	return Touch(ctx, x.deps.Writer, changed)
+	return Touch(ctx, x.deps.Writer, event.AnswerTask{IndexOnly: true}, t.announced)
 }
 
 // pause waits until the pause after the last batch ends.
@@ -117,27 +126,38 @@ func (x *consumer) pause(ctx context.Context) error {
 	}
 }
 
-// read returns the touched people, each with the newest version of its touches, the accounts whose answers were built,
-// and the network usernames of touched account-links. Invalid touches are published by the builder of answers.
-func read(b bus.Batch) (people map[string]int64, accounts []int64, usernames map[string]bool) {
-	people, usernames = make(map[string]int64), make(map[string]bool)
+// touched is what the touches of a batch concern.
+type touched struct {
+	people    map[string]int64 // with the newest version of their touches
+	announced []string         // those of them whose account was about to be written, maybe repeated
+	accounts  []int64          // whose answers were built
+	usernames map[string]bool  // of the network, of account-links
+}
+
+// read returns what touches concern. Invalid touches are published by the builder of answers.
+func read(b bus.Batch) touched {
+	out := touched{people: make(map[string]int64), usernames: make(map[string]bool)}
 	built := make(map[int64]bool)
 	for i := range b.Messages {
 		var t event.AnswerTask
-		if json.Unmarshal(b.Messages[i].Value, &t) != nil || t.Validate() != nil {
+		if json.Unmarshal(b.Messages[i].Value, &t) != nil || t.Validate() != nil || t.IndexOnly {
 			continue
 		}
 		switch {
 		case t.Kind == record.KindNetworkPerson:
-			people[t.ID] = max(people[t.ID], t.Version)
+			out.people[t.ID] = max(out.people[t.ID], t.Version)
+			if t.Linking {
+				out.announced = append(out.announced, t.ID)
+			}
 		case t.Kind == record.KindAccountLink:
-			usernames[t.ID] = true
+			out.usernames[t.ID] = true
 		case t.Built:
 			id, _ := t.Account() // validated
 			built[id] = true
 		}
 	}
-	return people, slices.Sorted(maps.Keys(built)), usernames
+	out.accounts = slices.Sorted(maps.Keys(built))
+	return out
 }
 
 // waitForReplica waits, on a cluster, until the rows of people are as new as their touches.
@@ -174,13 +194,26 @@ func (x *consumer) waitForReplica(ctx context.Context, people map[string]int64) 
 	return nil
 }
 
-// Touch requests refreshes of people, and their documents in the search index.
-func Touch(ctx context.Context, w *bus.Writer, people []string) error {
-	versions := make(map[string]int64, len(people))
-	for _, id := range people {
-		versions[id] = 0
+// Touch requests refreshes of people, and their documents in the search index, with the marks of a touch.
+func Touch(ctx context.Context, w *bus.Writer, like event.AnswerTask, people []string) error {
+	like.Kind = record.KindNetworkPerson
+	for part := range slices.Chunk(people, touchesAtOnce) {
+		versions := make(map[string]int64, len(part))
+		for _, id := range part {
+			versions[id] = 0
+		}
+		if err := answers.TouchDocuments(ctx, w, like, versions); err != nil {
+			return err
+		}
 	}
-	return answers.TouchDocuments(ctx, w, record.KindNetworkPerson, versions)
+	return nil
+}
+
+// Announce lets a consumer touch the documents of people whose rows are about to change, once they have: it reads the
+// people again when it handles the announcement. A touch that the writer publishes afterwards is lost if that is killed in
+// between, since the repeated refresh finds nothing to change.
+func Announce(ctx context.Context, w *bus.Writer, people []string) error {
+	return Touch(ctx, w, event.AnswerTask{Linking: true}, people)
 }
 
 // affected returns the people who are linked with accounts, those who may be after the accounts have changed, and those
@@ -233,6 +266,7 @@ func affected(
 
 // Watch refreshes everyone every hour on a cluster, until ctx ends. Errors are logged.
 func Watch(ctx context.Context, cfg Config, deps Deps) {
+	deps = deps.announcing(cfg)
 	for {
 		select {
 		case <-ctx.Done():
@@ -244,12 +278,7 @@ func Watch(ctx context.Context, cfg Config, deps Deps) {
 			return
 		}
 		if err == nil {
-			err = deps.Refresher.RefreshAll(ctx, func(_ int, changed []string) error {
-				if !cfg.TouchDocuments {
-					return nil
-				}
-				return Touch(ctx, deps.Writer, changed)
-			})
+			err = deps.Refresher.RefreshAll(ctx, nil)
 		}
 		if err != nil && ctx.Err() == nil {
 			deps.Logger.LogAttrs(ctx, slog.LevelWarn, "linked accounts: refresh failed, will retry",

@@ -17,6 +17,10 @@
 // it replaces. A refresh that has written a row reads the person again until nothing differs, so that the last row is right
 // whatever the clocks say.
 //
+// With a search index, a refresh publishes an announcement ([Announce]) before it writes or deletes a row. The consumer
+// reads announced people again and touches their documents then. So a document follows its row also if the writer is
+// killed in between, and whatever the clocks say.
+//
 // A refresh checks the suppression set before it reads and after it inserts. An erased person has no row, and an erased
 // account is not linked.
 //

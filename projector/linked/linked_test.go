@@ -3,18 +3,21 @@ package linked_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/platform/bus"
 	"muster/projector/internal/projectortest"
 	"muster/projector/linked"
 	"muster/projector/project"
@@ -98,44 +101,99 @@ func TestConsumer_TouchesPeopleWhoseAccountChanged(t *testing.T) {
 	h := projectortest.New(t)
 	h.Insert("1", projectortest.Person(t, "p", "2020", `"username":"ann","codehost_username":"ada"`),
 		projectortest.Person(t, "q", "2020", `"username":"bob"`), projectortest.AccountRecord(t, 7, "2020", "ada"))
-	logger := slog.New(slog.DiscardHandler)
-	cfg := project.Config{Kafka: h.Kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
-	cfg.Timing.JoinBackoff = 100 * time.Millisecond
-	cfg, deps, err := project.WithDefaults(cfg, project.Deps{Conn: h.Conn, Logger: logger})
-	require.NoError(t, err)
-	consumer, err := linked.NewConsumer(
-		linked.Config{Consumer: project.Consumer(cfg, deps), Group: linked.Group, TouchDocuments: true},
-		linked.Deps{
-			Refresher: linked.Refresher{Conn: h.Conn, Now: time.Now}, Writer: h.Writer, Logger: logger,
-			Tracer: project.Tracer(deps),
-		})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- consumer.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	requireTouches := func(want int64) {
-		t.Helper()
-		projectortest.Eventually(t, func(ctx context.Context) bool {
-			lags, err := bus.Lag(ctx, h.Kafka, linked.Group, []string{event.TopicAnswerTask})
-			return err == nil && projectortest.TotalLag(lags) == 0
-		}, "touches are not handled")
-		ends, err := bus.EndOffsets(t.Context(), h.Kafka, []string{event.TopicAnswerTask})
-		require.NoError(t, err)
-		total := int64(0)
-		for _, e := range ends {
-			total += e.End
-		}
-		require.Equal(t, want, total)
-	}
-	require.NoError(t, linked.Touch(t.Context(), h.Writer, []string{"p", "q"}))
-	requireTouches(3) // the linked one again
+	h.StartLinked(h.Conn, nil)
+	require.NoError(t, linked.Touch(t.Context(), h.Writer, event.AnswerTask{}, []string{"p", "q"}))
+	h.LinkedCaughtUp()
 	require.Equal(t, row(7, "ada", "", missing, missing), rows(t, h.Store)["p"])
-	require.NoError(t, linked.Touch(t.Context(), h.Writer, []string{"p", "q"}))
-	requireTouches(5)
+	touch := func(id string, like event.AnswerTask) event.AnswerTask {
+		like.Kind, like.ID = record.KindNetworkPerson, id
+		return like
+	}
+	want := []event.AnswerTask{
+		touch("p", event.AnswerTask{}), touch("p", event.AnswerTask{Linking: true}),
+		touch("p", event.AnswerTask{IndexOnly: true}), touch("q", event.AnswerTask{}),
+	}
+	require.Equal(t, want, h.Touches())
+	require.NoError(t, linked.Touch(t.Context(), h.Writer, event.AnswerTask{}, []string{"p", "q"}))
+	h.LinkedCaughtUp()
+	require.Len(t, h.Touches(), len(want)+2, "nothing changed")
+}
+
+// killingConn fails from the end of an insert on, as if the process were killed after it.
+type killingConn struct {
+	driver.Conn
+	killed     chan struct{}
+	insertOnce sync.Once
+}
+
+func (c *killingConn) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	select {
+	case <-c.killed:
+		return nil, io.ErrUnexpectedEOF
+	default:
+		return c.Conn.Query(ctx, query, args...)
+	}
+}
+
+func (c *killingConn) PrepareBatch(
+	ctx context.Context, query string, opts ...driver.PrepareBatchOption,
+) (driver.Batch, error) {
+	b, err := c.Conn.PrepareBatch(ctx, query, opts...)
+	return &killingBatch{b, c}, err
+}
+
+type killingBatch struct {
+	driver.Batch
+	conn *killingConn
+}
+
+func (b *killingBatch) Send() error {
+	defer b.conn.insertOnce.Do(func() { close(b.conn.killed) })
+	return errors.Join(b.Batch.Send(), io.ErrUnexpectedEOF)
+}
+
+// The next consumer finds the rows of a killed one, and nothing to change.
+func TestConsumer_TouchesPeopleWhoseAccountAKilledOneChanged(t *testing.T) {
+	h := projectortest.New(t)
+	h.Insert("1", projectortest.Person(t, "p", "2020", `"username":"ann","codehost_username":"ada"`),
+		projectortest.AccountRecord(t, 7, "2020", "ada"))
+	conn := &killingConn{Conn: h.Conn, killed: make(chan struct{})}
+	stop := h.StartLinked(conn, nil)
+	require.NoError(t, linked.Touch(t.Context(), h.Writer, event.AnswerTask{}, []string{"p"}))
+	<-conn.killed
+	stop()
+	require.Equal(t, row(7, "ada", "", missing, missing), rows(t, h.Store)["p"])
+	for _, touch := range h.Touches() {
+		require.False(t, touch.IndexOnly, "touched before it was killed")
+	}
+	h.StartLinked(h.Conn, nil)
+	h.LinkedCaughtUp()
+	touches := h.Touches()
+	require.True(t, touches[len(touches)-1].IndexOnly, "the document is not written: %v", touches)
+}
+
+// A refresh of everyone that is killed touches those whose rows it wrote, and those of a failing one in several steps.
+func TestRefresher_AnnouncesEachStepBeforeItsRows(t *testing.T) {
+	h := projectortest.New(t)
+	const people = 1001
+	records := []*record.Record{projectortest.AccountRecord(t, 7, "2020", "ada")}
+	for i := range people {
+		records = append(records, projectortest.Person(t, fmt.Sprint("p", i), "2020",
+			fmt.Sprintf(`"username":"u%d","codehost_username":"ada"`, i)))
+	}
+	h.Insert("1", records...)
+	written := func() int { return len(rows(t, h.Store)) }
+	announced := 0
+	r := linked.Refresher{Conn: h.Conn, Now: time.Now, Announce: func(_ context.Context, people []string) error {
+		require.Equal(t, announced, written(), "rows before their announcement")
+		if announced += len(people); len(people) == 1 {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	}}
+	require.ErrorIs(t, r.RefreshAll(t.Context(), nil), io.ErrUnexpectedEOF)
+	require.Equal(t, people, announced)
+	require.Equal(t, people-1, written())
 }
 
 // world is a random history of a few people, accounts, repositories and links, whose usernames collide.

@@ -29,11 +29,13 @@ const (
 
 var errUnsettled = errors.New("linked accounts: they change while they are refreshed; try again")
 
-// Refresher writes the linked accounts of people. All fields but Suppressed are required.
+// Refresher writes the linked accounts of people. Conn and Now are required.
 type Refresher struct {
 	Conn       driver.Conn
 	Suppressed *suppress.Set // people without a row, and accounts that are not linked; nil: none
 	Now        func() time.Time
+	// Announce is called before rows of people are written or deleted; nil: it is not. See the function [Announce].
+	Announce func(ctx context.Context, people []string) error
 }
 
 // Refresh reads the links of people, writes the rows that differ, and returns the people whose row was written or
@@ -49,7 +51,7 @@ func (r *Refresher) Refresh(ctx context.Context, people []string) (changed []str
 	return changed, nil
 }
 
-// RefreshAll refreshes everyone. After each step it calls done with the number of people of the step, and those of them
+// RefreshAll refreshes everyone. After each step it calls done, unless it is nil, with the number of people of the step, and those of them
 // whom Refresh returns.
 func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, changed []string) error) error {
 	var after uint64
@@ -62,8 +64,10 @@ func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, cha
 		if err != nil {
 			return err
 		}
-		if err := done(len(people), changed); err != nil {
-			return err
+		if done != nil {
+			if err := done(len(people), changed); err != nil {
+				return err
+			}
 		}
 		after = last
 	}
@@ -122,6 +126,9 @@ func (r *Refresher) refreshOnce(ctx context.Context, people []string) (changed [
 		changed = append(changed, id)
 		rows = append(rows, readmodel.LinkedRow{ProfileID: id, Ver: max(began, old.Ver+1), Account: account})
 	}
+	if err := r.announce(ctx, slices.Concat(changed, erased)); err != nil {
+		return nil, err
+	}
 	if err := readmodel.InsertLinked(ctx, r.Conn, rows); err != nil {
 		return nil, err
 	}
@@ -139,6 +146,13 @@ func (r *Refresher) refreshOnce(ctx context.Context, people []string) (changed [
 		return nil, err
 	}
 	return append(changed, erased...), readmodel.DropLinked(ctx, r.Conn, layout, erased)
+}
+
+func (r *Refresher) announce(ctx context.Context, people []string) error {
+	if r.Announce == nil || len(people) == 0 {
+		return nil
+	}
+	return r.Announce(ctx, people)
 }
 
 func (r *Refresher) isErased(p readmodel.LinkingPerson, id string) bool {

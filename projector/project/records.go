@@ -127,7 +127,7 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 		return err
 	}
 	for kind, ids := range done.documents {
-		if err := answers.TouchDocuments(ctx, r.writer, kind, ids); err != nil {
+		if err := answers.TouchDocuments(ctx, r.writer, event.AnswerTask{Kind: kind}, ids); err != nil {
 			return err
 		}
 	}

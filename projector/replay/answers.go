@@ -91,10 +91,8 @@ func (r *answersReplay) run(ctx context.Context) error {
 	if err := execAll(ctx, r.deps.Conn, statements...); err != nil {
 		return err
 	}
-	return refreshLinked(ctx, r.deps, func(changed []string) error {
-		r.report.Linked += uint64(len(changed))
-		return nil
-	})
+	r.report.Linked, err = refreshLinked(ctx, r.deps, nil)
+	return err
 }
 
 // build builds the answers of all accounts, in the order of their ids.
@@ -118,22 +116,27 @@ func (r *answersReplay) build(ctx context.Context) error {
 	}
 }
 
-// refreshLinked refreshes the linked accounts of all people, and calls changed with those whose account changed.
-func refreshLinked(ctx context.Context, deps Deps, changed func([]string) error) error {
+// refreshLinked refreshes the linked accounts of all people, and returns how many changed. It calls announce, unless it is
+// nil, before it writes.
+func refreshLinked(
+	ctx context.Context, deps Deps, announce func(context.Context, []string) error,
+) (changed uint64, err error) {
 	var people uint64
 	if err := deps.Conn.QueryRow(ctx, "SELECT uniq(profile_hash) FROM network_people").Scan(&people); err != nil {
-		return fmt.Errorf("count the people: %w", err)
+		return 0, fmt.Errorf("count the people: %w", err)
 	}
 	total := int64(people) // an estimate if there are more than 65,536 people
 	deps.Progress.Begin("Refreshing linked accounts", total)
 	defer deps.Progress.End()
 	var refreshed int64
-	r := linked.Refresher{Conn: deps.Conn, Suppressed: deps.Suppressed, Now: deps.Now}
-	return r.RefreshAll(ctx, func(n int, some []string) error {
+	r := linked.Refresher{Conn: deps.Conn, Suppressed: deps.Suppressed, Now: deps.Now, Announce: announce}
+	err = r.RefreshAll(ctx, func(n int, some []string) error {
 		refreshed += int64(n)
+		changed += uint64(len(some))
 		deps.Progress.Set(min(refreshed, total))
-		return changed(some)
+		return nil
 	})
+	return changed, err
 }
 
 // buildSome builds answers in the shadow table.

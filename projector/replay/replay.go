@@ -227,8 +227,8 @@ func (r *replay) touch(ctx context.Context) (err error) {
 		return fmt.Errorf("tables were exchanged, but requesting builds of differing answers failed; they are built "+
 			"within an hour: %w", err)
 	}
-	err = refreshLinked(ctx, r.deps, func(people []string) error { return linked.Touch(ctx, w, people) })
-	if err != nil {
+	announce := func(ctx context.Context, people []string) error { return linked.Announce(ctx, w, people) }
+	if _, err := refreshLinked(ctx, r.deps, announce); err != nil {
 		return fmt.Errorf("tables were exchanged, but refreshing linked accounts failed; run muster replay answers: %w",
 			err)
 	}

@@ -250,7 +250,7 @@ func read(b bus.Batch, kind record.Kind) []touch {
 	for i := range b.Messages {
 		m := &b.Messages[i]
 		var t event.AnswerTask
-		if json.Unmarshal(m.Value, &t) != nil || t.Validate() != nil || t.Kind != kind {
+		if json.Unmarshal(m.Value, &t) != nil || t.Validate() != nil || t.Kind != kind || t.Linking {
 			continue
 		}
 		byID[t.ID] = touch{m, max(t.Version, byID[t.ID].version), t.ID}

@@ -1,14 +1,18 @@
 package projectortest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -17,11 +21,13 @@ import (
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/projector"
+	"muster/projector/linked"
 	"muster/projector/project"
 	"muster/projector/replay"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Harness is a broker with the platform's topics and a migrated database.
@@ -95,6 +101,53 @@ func (h *Harness) Start(change func(*projector.Config, *project.Deps)) (stop fun
 	}
 	h.T.Cleanup(stop)
 	return stop
+}
+
+// StartLinked runs the consumer of linked accounts alone, as with a search index, and returns a function that stops it.
+func (h *Harness) StartLinked(conn driver.Conn, suppressed *suppress.Set) (stop func()) {
+	h.T.Helper()
+	cfg := project.Config{Kafka: h.Kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
+	cfg.Timing.JoinBackoff = 100 * time.Millisecond
+	cfg, deps, err := project.WithDefaults(cfg, project.Deps{Conn: conn, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(h.T, err)
+	consumer, err := linked.NewConsumer(
+		linked.Config{Consumer: project.Consumer(cfg, deps), Group: linked.Group, TouchDocuments: true},
+		linked.Deps{
+			Refresher: linked.Refresher{Conn: conn, Suppressed: suppressed, Now: time.Now}, Writer: h.Writer,
+			Logger: deps.Logger, Tracer: project.Tracer(deps),
+		})
+	require.NoError(h.T, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.T.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- consumer.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(h.T, <-ended)
+	})
+	h.T.Cleanup(stop)
+	return stop
+}
+
+// LinkedCaughtUp waits until the consumer of linked accounts has handled all touches.
+func (h *Harness) LinkedCaughtUp() {
+	h.T.Helper()
+	Eventually(h.T, func(ctx context.Context) bool {
+		lags, err := bus.Lag(ctx, h.Kafka, linked.Group, []string{event.TopicAnswerTask})
+		return err == nil && TotalLag(lags) == 0
+	}, "touches are not handled")
+}
+
+// Touches returns all touches, ordered by key, and those of a key in the order of their publication.
+func (h *Harness) Touches() (out []event.AnswerTask) {
+	h.T.Helper()
+	require.NoError(h.T, bus.Scan(h.T.Context(), h.Kafka, []string{event.TopicAnswerTask}, func(m kafka.Message) error {
+		var task event.AnswerTask
+		err := json.Unmarshal(m.Value, &task)
+		out = append(out, task)
+		return err
+	}))
+	slices.SortStableFunc(out, func(a, b event.AnswerTask) int { return cmp.Compare(a.MessageKey(), b.MessageKey()) })
+	return out
 }
 
 // Message returns the message of a record.
