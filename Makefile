@@ -63,7 +63,7 @@ test-search: engine ## search compared with OpenSearch, QUERIES random queries (
 
 # SEARCH_TESTS are the tests of the API that `make test-opensearch` runs with OpenSearch as the executor: those of search,
 # but for those about the in-memory index.
-SEARCH_TESTS := ^(TestSearch|TestSearch_(Order|InnerHits.*|InvalidScores.*|WalkReturns.*|ReturnsOrRejects|CursorOfSizeZero.*|CountsOfAddresses.*|ExcludesErased.*|ReportedCases.*|OpenSearch.*|AcceptsFields.*|MinScoreFilters.*|OfSeveralShards.*|DataAsOf.*|AggregationsHave.*|AggregationsAreThose.*|FromSkips.*|CollapseReturns.*|ScoresAreReturned|NamesOfMatching.*|HighlightMarks.*))$$
+SEARCH_TESTS := ^(TestSearch|TestSearch_(Order|UsesVersionBumps|InnerHits.*|InvalidScores.*|WalkReturns.*|ReturnsOrRejects|CursorOfSizeZero.*|CountsOfAddresses.*|ExcludesErased.*|ReportedCases.*|OpenSearch.*|AcceptsFields.*|MinScoreFilters.*|OfSeveralShards.*|DataAsOf.*|AggregationsHave.*|AggregationsAreThose.*|FromSkips.*|CollapseReturns.*|ScoresAreReturned|NamesOfMatching.*|HighlightMarks.*))$$
 # OPENSEARCH_TESTS are the tests of muster with OpenSearch that it runs.
 OPENSEARCH_TESTS := ^TestOpenSearch_
 .PHONY: test-opensearch

@@ -22,6 +22,7 @@ func (f *fixture) seen(kind record.Kind, raw string) {
 	require.NoError(f.t, b.VersionBump(event.NewVersionBump(rec), rec.Version,
 		readmodel.Position{Topic: event.TopicVersionBump}))
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, raw, b))
+	f.syncSearch(kind)
 }
 
 // Same content with a newer version (records.md, rule 5).

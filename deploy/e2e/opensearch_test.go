@@ -105,10 +105,16 @@ func (p *platform) ingestPeople(t *testing.T, records ...string) {
 // hits returns the number of people with a word in the headline.
 func (p *platform) hits(t *testing.T, word string) int {
 	t.Helper()
+	return p.total(t, map[string]any{"match": map[string]any{"profile.headline": word}})
+}
+
+// total returns the number of people that match a query.
+func (p *platform) total(t *testing.T, query map[string]any) int {
+	t.Helper()
 	var page struct {
 		Total int `json:"total"`
 	}
-	body := map[string]any{"query": map[string]any{"match": map[string]any{"profile.headline": word}}, "size": 0}
+	body := map[string]any{"query": query, "size": 0}
 	require.NoError(t, json.Unmarshal([]byte(ask(t, p, "/v1/person/search", body)), &page))
 	return page.Total
 }
@@ -164,6 +170,11 @@ func TestOpenSearch_KillsLoseAndDoubleNothing(t *testing.T) {
 	p.ingestPeople(t, employee(8, 5, "delta"))
 	p.muster(t, "status", "--wait")
 	require.Equal(t, 1, p.hits(t, "delta"), "the new index is not maintained")
+	p.ingestPeople(t, employee(8, 6, "delta"))
+	p.muster(t, "status", "--wait")
+	require.Equal(t, 1, p.total(t, map[string]any{"range": map[string]any{
+		"updated_at": map[string]any{"gte": "2026-01-01T00:00:06Z"},
+	}}), "a newer version of unchanged content")
 	p.stop(t)
 }
 

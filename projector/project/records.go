@@ -44,6 +44,7 @@ type Records struct {
 	tables  readmodel.Names        // zero: the live tables
 	writer  *bus.Writer            // nil in a replay, which publishes nothing
 	rejects *rejected.Publisher    // nil in a replay
+	bumps   bool                   // version bumps are touched
 	kinds   map[string]record.Kind // by topic
 	workers []*worker
 }
@@ -55,7 +56,7 @@ func NewRecords(cfg Config, deps Deps, w *bus.Writer, rejects *rejected.Publishe
 	if err != nil {
 		return nil, err
 	}
-	r.writer, r.rejects = w, rejects
+	r.writer, r.rejects, r.bumps = w, rejects, cfg.TouchVersions
 	return r, nil
 }
 
@@ -131,6 +132,11 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 			return err
 		}
 	}
+	for kind, ids := range done.bumped {
+		if err := answers.TouchDocuments(ctx, r.writer, event.AnswerTask{Kind: kind, IndexOnly: true}, ids); err != nil {
+			return err
+		}
+	}
 	return r.rejects.Publish(ctx, done.rejected)
 }
 
@@ -141,6 +147,7 @@ type outcome struct {
 	touched  map[int64]int64 // accounts whose rows changed, with the newest version of these rows
 	// documents are network people and companies whose rows changed, likewise, and network usernames of account-links.
 	documents map[record.Kind]map[string]int64
+	bumped    map[record.Kind]map[string]int64 // those with version bumps that the search index shows, likewise
 }
 
 // add adds the outcome of other messages.
@@ -150,12 +157,18 @@ func (o *outcome) add(other outcome) {
 	for id, version := range other.touched {
 		o.touched[id] = max(o.touched[id], version)
 	}
-	for kind, ids := range other.documents {
-		if o.documents[kind] == nil {
-			o.documents[kind] = make(map[string]int64, len(ids))
+	addNewest(o.documents, other.documents)
+	addNewest(o.bumped, other.bumped)
+}
+
+// addNewest adds versions by kind and identity to others, and keeps the newest of each.
+func addNewest(to, from map[record.Kind]map[string]int64) {
+	for kind, ids := range from {
+		if to[kind] == nil {
+			to[kind] = make(map[string]int64, len(ids))
 		}
 		for id, version := range ids {
-			o.documents[kind][id] = max(o.documents[kind][id], version)
+			to[kind][id] = max(to[kind][id], version)
 		}
 	}
 }
@@ -253,7 +266,10 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 		wg.Go(func() { w.render(part, r.kinds) })
 	}
 	wg.Wait()
-	done := outcome{touched: make(map[int64]int64), documents: make(map[record.Kind]map[string]int64)}
+	done := outcome{
+		touched: make(map[int64]int64), documents: make(map[record.Kind]map[string]int64),
+		bumped: make(map[record.Kind]map[string]int64),
+	}
 	for _, w := range r.workers {
 		done.rejected = append(done.rejected, w.rejected...)
 		w.rejected = nil // Releases the messages.
@@ -279,6 +295,9 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 		w.batch.TouchedAccounts(done.touched)
 		w.batch.TouchedDocuments(done.documents)
 		w.batch.TouchedLinks(done.documents)
+		if r.bumps {
+			w.batch.TouchedVersions(done.bumped)
+		}
 		done.dropped = append(done.dropped, w.erased.Dropped...)
 		for kind, c := range w.counts {
 			r.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))

@@ -6,6 +6,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/projector"
 	"muster/projector/internal/projectortest"
 	"muster/projector/project"
 	"muster/schemas/event"
@@ -118,4 +119,29 @@ func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 		codes[r.Code]++
 	}
 	require.Equal(t, map[string]int{project.CodeKeyMismatch: 1, project.CodeBadPair: 2}, codes)
+}
+
+// The documents of people show the version, those of companies do not.
+func TestProjector_TouchesDocumentsOfVersionBumps(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		h := projectortest.New(t)
+		h.Start(func(cfg *projector.Config, _ *project.Deps) { cfg.TouchVersions = touched })
+		person := func(version string) *record.Record { return projectortest.Person(t, "p", version, `"username":"ann"`) }
+		company := func(version string) *record.Record {
+			return projectortest.Decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"`+version+`"}`)
+		}
+		h.PublishRecords(person("2024"), company("2024"))
+		h.CaughtUp()
+		before := h.Touches()
+		h.Publish(projectortest.Pair(t, person("2026")), projectortest.Pair(t, company("2026")),
+			projectortest.Pair(t, projectortest.AccountRecord(t, 7, "2026", "ada")))
+		h.CaughtUp()
+		want := before
+		if touched {
+			want = append(want, event.AnswerTask{
+				Kind: record.KindNetworkPerson, ID: "p", Version: int64(person("2026").Version), IndexOnly: true,
+			})
+		}
+		require.Equal(t, want, h.Touches())
+	}
 }

@@ -220,6 +220,8 @@ type touch struct {
 	message *kafka.Message
 	version int64 // of the row
 	id      string
+	// bump: it may be of a version bump, which may be projected before its record.
+	bump bool
 }
 
 func (s *Sink) handle(ctx context.Context, b bus.Batch) (err error) {
@@ -253,7 +255,8 @@ func read(b bus.Batch, kind record.Kind) []touch {
 		if json.Unmarshal(m.Value, &t) != nil || t.Validate() != nil || t.Kind != kind || t.Linking {
 			continue
 		}
-		byID[t.ID] = touch{m, max(t.Version, byID[t.ID].version), t.ID}
+		last, repeated := byID[t.ID]
+		byID[t.ID] = touch{m, max(t.Version, last.version), t.ID, t.IndexOnly && (!repeated || last.bump)}
 	}
 	out := make([]touch, 0, len(byID))
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
@@ -343,7 +346,8 @@ func (s *indexer) rows(ctx context.Context, touches []touch) (map[string]*search
 		lagging := 0
 		for _, t := range touches {
 			row := rows[t.id]
-			if t.version > 0 && (row == nil || row.Version < t.version) && !s.erased(t.id) {
+			lags := row == nil && !t.bump || row != nil && row.Version < t.version
+			if t.version > 0 && lags && !s.erased(t.id) {
 				lagging++
 			}
 		}

@@ -17,7 +17,9 @@ type SearchCollection struct {
 	Table, Hash, ID, Documents string
 	// LinkedTable has the columns of Linked fields, a row by Hash and ID; empty if there are no such fields.
 	LinkedTable string
-	Namespace   LookupType
+	// Updated is the path of the field with the version of the record, which version bumps change; empty if there is none.
+	Updated   string
+	Namespace LookupType
 	// Kind is the kind of records.
 	Kind   record.Kind
 	Fields []SearchField
@@ -36,7 +38,7 @@ func SearchCollections() []SearchCollection {
 func PeopleCollection() SearchCollection {
 	return SearchCollection{
 		Name: "people", Table: "search_people", Hash: "profile_hash", ID: "profile_id", Documents: "network_people",
-		LinkedTable: LinkedTable, Namespace: namespaceProfile, Kind: record.KindNetworkPerson,
+		LinkedTable: LinkedTable, Updated: "updated_at", Namespace: namespaceProfile, Kind: record.KindNetworkPerson,
 		Fields: SearchFields(), Nested: SearchNested(), Unsearchable: UnsearchableFields(),
 	}
 }

@@ -27,6 +27,29 @@ func (b *Batch) VersionBump(s event.VersionBump, version record.Version, at Posi
 	return nil
 }
 
+// TouchedVersions adds the people and companies whose documents in the search index show the version of the record, and of
+// which the batch has version bumps, by kind, each with the newest version of these.
+func (b *Batch) TouchedVersions(newest map[record.Kind]map[string]int64) {
+	t := &b.seenVersions
+	if len(t.key.list) == 0 {
+		return
+	}
+	for _, c := range SearchCollections() {
+		if c.Updated == "" {
+			continue
+		}
+		for i, key := range t.key.list {
+			if t.kind.list[i] != string(c.Kind) {
+				continue
+			}
+			if newest[c.Kind] == nil {
+				newest[c.Kind] = make(map[string]int64)
+			}
+			newest[c.Kind][key] = max(newest[c.Kind][key], t.common.version.list[i])
+		}
+	}
+}
+
 // seenHash returns the sorting key of the kind's main table, so that one list of keys reads both.
 func seenHash(kind record.Kind, key string) (uint64, error) {
 	switch kind {

@@ -30,7 +30,7 @@ type Row struct {
 	Deleted bool
 	// Content identifies version and content of the row, and of that of the linked account.
 	Content int64
-	// Version is the version of the record.
+	// Version is the newest version of the record and of its version bumps, also those of other content.
 	Version int64
 	subject suppress.Subject
 	fields  []byte // members of the document
@@ -203,7 +203,9 @@ type reader struct {
 	deleted           bool
 	version           int64
 	revision          uint32
-	linked            uint64 // version of the linked account's row; 0: there is none
+	linked            uint64   // version of the linked account's row; 0: there is none
+	bumpedContents    []uint64 // content hashes of version bumps
+	bumpedVersions    []int64  // their versions
 	fields            []fieldValue
 }
 
@@ -255,13 +257,21 @@ func (r *reader) query(of selection) string {
 		rows = " FROM " + c.Table + " WHERE " + of.keys + " AND " + of.versions
 	}
 	columns := strings.Join(append(fixed, all...), ", ")
-	if c.LinkedTable == "" {
-		return "SELECT " + columns + ", toUInt64(0)" + rows
+	from := " FROM (SELECT " + strings.Join(own, ", ") + rows + ") AS documents"
+	key := c.Hash + ", " + c.ID
+	ver, bumps := "toUInt64(0)", "emptyArrayUInt64(), emptyArrayInt64()"
+	if c.LinkedTable != "" {
+		ver = "ver"
+		from += " LEFT JOIN (SELECT " + strings.Join(append([]string{key, ver}, linked...), ", ") + " FROM " +
+			c.LinkedTable + " FINAL WHERE " + of.keys + ") AS accounts USING (" + key + ")"
 	}
-	accounts := strings.Join(append([]string{c.Hash, c.ID, "ver"}, linked...), ", ")
-	return "SELECT " + columns + ", ver FROM (SELECT " + strings.Join(own, ", ") + rows + ") AS documents " +
-		"LEFT JOIN (SELECT " + accounts + " FROM " + c.LinkedTable + " FINAL WHERE " + of.keys + ") AS accounts " +
-		"USING (" + c.Hash + ", " + c.ID + ") SETTINGS join_use_nulls = 0"
+	if c.Updated != "" {
+		bumps = "bumped_contents, bumped_versions"
+		from += " LEFT JOIN (SELECT key_hash AS " + c.Hash + ", key AS " + c.ID + ", groupArray(content_hash) AS " +
+			"bumped_contents, groupArray(version) AS bumped_versions FROM seen_versions WHERE kind = '" + string(c.Kind) +
+			"' AND " + of.keys + " GROUP BY " + key + ") AS bumps USING (" + key + ")"
+	}
+	return "SELECT " + columns + ", " + ver + ", " + bumps + from + " SETTINGS join_use_nulls = 0"
 }
 
 func (r *reader) destinations() []any {
@@ -281,7 +291,7 @@ func (r *reader) destinations() []any {
 			out = append(out, &f.number)
 		}
 	}
-	return append(out, &r.linked)
+	return append(out, &r.linked, &r.bumpedContents, &r.bumpedVersions)
 }
 
 func readRows(
@@ -320,15 +330,22 @@ func storeError(err error) error {
 }
 
 func (r *reader) row() (*Row, error) {
+	updated, newest := r.version, r.version
+	for i, version := range r.bumpedVersions {
+		newest = max(newest, version)
+		if r.bumpedContents[i] == r.contentHash {
+			updated = max(updated, version)
+		}
+	}
 	content := fnv.New64a()
 	var b [28]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(r.version)) //nolint:gosec // the bits
+	binary.LittleEndian.PutUint64(b[:], uint64(updated)) //nolint:gosec // the bits
 	binary.LittleEndian.PutUint32(b[8:], r.revision)
 	binary.LittleEndian.PutUint64(b[12:], r.contentHash)
 	binary.LittleEndian.PutUint64(b[20:], r.linked)
 	_, _ = content.Write(b[:]) // never fails
 	row := &Row{
-		Hash: r.hash, ID: r.id, Deleted: r.deleted, Version: r.version,
+		Hash: r.hash, ID: r.id, Deleted: r.deleted, Version: newest,
 		Content: int64(content.Sum64()), //nolint:gosec // the bits
 	}
 	if r.collection.Kind == record.KindNetworkPerson {
@@ -340,6 +357,8 @@ func (r *reader) row() (*Row, error) {
 	for i := range r.fields {
 		f := &r.fields[i]
 		switch {
+		case f.Path == r.collection.Updated && updated > r.version:
+			f.number = readmodel.Milliseconds(record.Version(updated))
 		case f.Linked && r.linked == 0:
 			f.number = readmodel.SearchMissing // The join has 0.
 		case f.Path == "network_username" && f.whole != "":

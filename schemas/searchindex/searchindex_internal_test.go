@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 func TestMapping_HasEveryFieldOfSearch(t *testing.T) {
@@ -148,4 +150,45 @@ func TestDocument_HasTheValuesOfLists(t *testing.T) {
 		"profile.specialties.keyword": []any{"Data \"Ops\"", "!"},
 		"profile.employees":           12.0,
 	}, got)
+}
+
+func TestDocument_UpdatedAtIsOfTheNewestBumpOfItsContent(t *testing.T) {
+	people := readmodel.PeopleCollection()
+	r := newReader(&people)
+	version := func(day int) int64 { return int64(record.VersionOf(time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC))) }
+	r.id, r.version, r.contentHash = "p1", version(2), 7
+	document := func() (int64, *Row) {
+		for i := range r.fields {
+			r.fields[i].number = readmodel.SearchMissing
+			if r.fields[i].Path == people.Updated {
+				r.fields[i].number = readmodel.Milliseconds(record.Version(r.version))
+			}
+		}
+		row, err := r.row()
+		require.NoError(t, err)
+		raw, err := row.AppendDocument(nil, 1, 0)
+		require.NoError(t, err)
+		var got struct {
+			Updated int64 `json:"updated_at"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &got))
+		return got.Updated, row
+	}
+	updated, before := document()
+	require.Equal(t, readmodel.Milliseconds(record.Version(version(2))), updated)
+	for _, bumps := range []struct {
+		contents []uint64
+		versions []int64
+		want     int // day
+	}{
+		{[]uint64{7}, []int64{version(1)}, 2},
+		{[]uint64{8}, []int64{version(5)}, 2},
+		{[]uint64{7, 8, 7}, []int64{version(3), version(5), version(4)}, 4},
+	} {
+		r.bumpedContents, r.bumpedVersions = bumps.contents, bumps.versions
+		updated, row := document()
+		require.Equal(t, readmodel.Milliseconds(record.Version(version(bumps.want))), updated)
+		require.Equal(t, bumps.want != 2, row.Content != before.Content, "replays compare it")
+		require.Equal(t, max(r.version, slices.Max(bumps.versions)), row.Version)
+	}
 }
