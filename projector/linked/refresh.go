@@ -51,8 +51,8 @@ func (r *Refresher) Refresh(ctx context.Context, people []string) (changed []str
 	return changed, nil
 }
 
-// RefreshAll refreshes everyone. After each step it calls done, unless it is nil, with the number of people of the step, and those of them
-// whom Refresh returns.
+// RefreshAll refreshes everyone. After each step it calls done, unless it is nil, with the number of people of the step,
+// and those of them whom Refresh returns.
 func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, changed []string) error) error {
 	var after uint64
 	for first := true; ; first = false {
