@@ -540,9 +540,10 @@ func recreateTouches(t *testing.T, k *projectortest.Harness, partitions int) {
 	}))
 }
 
-// catchUpRecreated is CaughtUp after the topic of touches was recreated. A consumer does not notice that if its position
-// is the end of the new log, or becomes the end before it looks; it goes on with the next message. So each partition gets
-// a touch now and then. A position past the end, which is no lag, is reset soon: until then touches may get lost.
+// catchUpRecreated is CaughtUp after the topic of touches was recreated. A consumer does not notice that if its
+// position is the end of the new log, or becomes the end before it looks; it goes on with the next message. So each
+// partition gets a touch now and then. A position past the end, which is no lag, is reset soon: until then touches may
+// get lost.
 func catchUpRecreated(t *testing.T, k *projectortest.Harness) {
 	t.Helper()
 	require.NoError(t, touchPartitions(t.Context(), k))
@@ -566,7 +567,8 @@ func catchUpRecreated(t *testing.T, k *projectortest.Harness) {
 	for _, group := range []string{projector.AnswersGroup, projector.LinkedGroup} {
 		projectortest.Eventually(t, func(ctx context.Context) bool {
 			lags, err := bus.Lag(ctx, k.Kafka, group, []string{event.TopicAnswerTask})
-			return err == nil && !slices.ContainsFunc(lags, func(l bus.PartitionLag) bool { return l.Committed != l.End })
+			behind := func(l bus.PartitionLag) bool { return l.Committed != l.End }
+			return err == nil && !slices.ContainsFunc(lags, behind)
 		}, group+" is at the ends of the recreated topic")
 	}
 }

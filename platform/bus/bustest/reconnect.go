@@ -15,7 +15,8 @@ import (
 // It replaces Watermill's TestReconnect, which ends when the last message is delivered and compares with the messages
 // whose Publish has returned by then. A message can be delivered before its acknowledgment reaches the publisher, above
 // all if a restart cut the connection in between, so that TestReconnect failed on busy machines. It also reads the list
-// of published messages while publishers append to it. This test waits for all of them, and runs with the race detector.
+// of published messages while publishers append to it. This test waits for all of them, and runs with the race
+// detector.
 func reconnects(t *testing.T, p profile) {
 	const publishers = 100
 	n := 10_000

@@ -150,14 +150,13 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		outer, outerNames, before := l.unshown, l.unnamed, l.clauses
 		emptied := isMatchNone(v)
 		l.unshown = outer || emptied
-		l.unnamed = outerNames || emptied && c.Name != "match_none"
+		l.unnamed = outerNames || emptied
 		n, err := c.lower(l, c, m.value)
-		unnamed := l.unnamed
 		l.unshown, l.unnamed = outer, outerNames
 		if err == nil && l.clauses == before { // It counts as its content, as in Lucene.
 			err = l.count(v, 1)
 		}
-		if err == nil && name != "" && !unnamed && l.options.NamedClause != nil {
+		if err == nil && name != "" && !outerNames && l.options.NamedClause != nil {
 			if l.functions {
 				n = pushBoosts(n, 1)
 			}

@@ -24,6 +24,8 @@ func TestLower_NamesClausesAsElasticsearch(t *testing.T) {
 			`{"filter":{"bool":{"must_not":` + named("not") + `,"_name":"kept"}},"weight":2}]}}`: {"not", "kept"},
 		`{"bool":{"should":[{"bool":{"must":[{"match_none":{}},` + named("lost") + `]}},` + named("kept") + `]}}`: {"kept"},
 		`{"match_none":{"_name":"none"}}`: {"none"},
+		// The match_none that it becomes inherits its name.
+		`{"bool":{"_name":"emptied","filter":[{"match_none":{"_name":"lost"}},` + named("lost") + `]}}`: {"emptied"},
 	} {
 		var got []string
 		o := options()
