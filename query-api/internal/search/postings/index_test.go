@@ -359,7 +359,7 @@ func TestIndex_FinishesTimedOutLoadInBackground(t *testing.T) {
 	s, err := x.Latest(ctx)
 	require.NoError(t, err)
 	words := []algebra.Node{headline("a"), headline("b")}
-	for i := range 70 { // more than one statement reads
+	for i := range 600 { // more than one statement reads
 		words = append(words, headline(fmt.Sprint(i)))
 	}
 	either := &postings.Question{Node: algebra.Bool{Should: words, Minimum: 1}, Stats: planner.NewStats(), Workers: 1}

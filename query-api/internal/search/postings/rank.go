@@ -436,6 +436,38 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	return q.CountFields(ctx, s)
 }
 
+// Living returns those of some texts, found in the parts of a snapshot as terms of a field, that a live person has who is
+// not hidden. Unless people were replaced, deleted or hidden, each term is of such a person, and nothing is read.
+func (x *Index) Living(
+	ctx context.Context, s *Snapshot, f algebra.Field, texts []string, hidden []uint64, yielding bool,
+) ([]string, error) {
+	whole, visible := !f.Linked, make(map[*part][]uint64, len(s.parts))
+	for _, p := range s.parts {
+		visible[p] = p.visible(hidden)
+		whole = whole && visible[p] == nil
+	}
+	if whole {
+		return texts, nil
+	}
+	n, leaves := newNeeds(), make([]string, len(texts))
+	for i, text := range texts {
+		leaf := planner.Leaf{Node: algebra.Term{Field: f, Text: text}}
+		leaves[i] = leaf.Key()
+		n.leaves[leaves[i]] = leaf
+	}
+	views, err := x.views(ctx, s, n, yielding)
+	if err != nil {
+		return nil, err
+	}
+	var living []string
+	for i, text := range texts {
+		if slices.ContainsFunc(views, func(v *view) bool { return v.leaves[leaves[i]].intersects(visible[v.part]) }) {
+			living = append(living, text)
+		}
+	}
+	return living, nil
+}
+
 // units returns how many live people have a term, and how many of their elements.
 func (v *view) units(m *matched, nested bool) int64 {
 	if v.part.alive == nil {

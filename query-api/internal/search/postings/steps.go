@@ -121,26 +121,33 @@ func (s *batchSize) length() int {
 	return s.most >> s.halved
 }
 
-// record adapts the size to a statement that read a number of items and whether it completed.
-func (s *batchSize) record(read int, elapsed time.Duration, whole bool) {
+// record adapts the size to a statement that read some items, whether these were as many as possible, and whether it
+// completed.
+func (s *batchSize) record(full bool, elapsed time.Duration, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	length := s.most >> s.halved
 	switch {
-	case length > 1 && (elapsed > longStatement || !whole && elapsed > cutStatement):
+	case s.most>>s.halved > 1 && (elapsed > longStatement || !whole && elapsed > cutStatement):
 		s.halved++
-	case whole && elapsed < shortStatement && read == length && s.halved > 0:
+	case whole && elapsed < shortStatement && full && s.halved > 0:
 		s.halved--
 	}
 }
 
-// inBatches calls read with batches of keys.
-func (l *loader) inBatches(batchSize *batchSize, all []string, read func(some []string) error) error {
+// inBatches calls read with batches of keys. weight returns what a key counts, in eighths of an item of a batch.
+func (l *loader) inBatches(
+	batchSize *batchSize, all []string, weight func(key string) int, read func(some []string) error,
+) error {
 	for len(all) > 0 {
-		some := all[:min(len(all), batchSize.length())]
+		n, sum, most := 0, 0, 8*batchSize.length()
+		for n < len(all) && (n == 0 || sum+weight(all[n]) <= most) {
+			sum += weight(all[n])
+			n++
+		}
+		some := all[:n]
 		began := time.Now()
 		err := read(some)
-		batchSize.record(len(some), time.Since(began), err == nil)
+		batchSize.record(sum == most || n < len(all), time.Since(began), err == nil)
 		if err == nil {
 			err = l.keep()
 		}
@@ -175,12 +182,28 @@ func (l *loader) loadLeaves(n *needs) error {
 		loads[which] = append(loads[which], key)
 	}
 	for _, keys := range loads {
+		terms := make(map[string]int) // by field
+		for _, key := range keys {
+			if f, ok := n.leaves[key].Repeated(); ok {
+				terms[f.Name()]++
+			}
+		}
+		weight := func(key string) int { return n.leaves[key].Weight(terms, l.rows()) }
 		load := func(some []string) error { return l.loadSome(n, some) }
-		if err := l.inBatches(&l.leafBatch, keys, load); err != nil {
+		if err := l.inBatches(&l.leafBatch, keys, weight, load); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rows returns the number of rows of the parts.
+func (l *loader) rows() int {
+	sum := 0
+	for _, v := range l.views {
+		sum += v.part.size
+	}
+	return sum
 }
 
 func (l *loader) loadSome(n *needs, keys []string) error {
@@ -205,7 +228,7 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 	var name, raw string
 	var element, spread uint32
 	var frequency float64
-	err := l.readParts(stepLeaves, planner.LeafStatement(leaves, names), func(rows driver.Rows) error {
+	err := l.readParts(stepLeaves, planner.LeafStatement(leaves, names, l.rows()), func(rows driver.Rows) error {
 		if err := rows.Scan(&number, &name, &element, &frequency, &spread, &raw); err != nil {
 			return err
 		}
@@ -377,7 +400,7 @@ func (l *loader) loadNorms(n *needs) error {
 	}
 	for _, keys := range loads {
 		load := func(some []string) error { return l.loadLengths(n, some) }
-		if err := l.inBatches(&l.lengthBatch, keys, load); err != nil {
+		if err := l.inBatches(&l.lengthBatch, keys, func(string) int { return 8 }, load); err != nil {
 			return err
 		}
 	}
