@@ -54,14 +54,14 @@ func (l Leaf) Group() string {
 	return ""
 }
 
-// LeafStatement reads the matches of leaves in some parts of the table with a number of rows, including replaced ones.
-// The columns of its rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the
+// LeafStatements reads the matches of leaves in some parts of the table with a number of rows, including replaced ones,
+// by at most n statements. The columns of their rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the
 // person; the frequency, 1 if the leaf has none; the number of further elements that match, for nested fields evaluated
 // on people; and, as groupBitmapState, the offsets of all rows of the part with these values. If there are several
-// frequencies of a leaf for an offset, the greatest counts, with its number of elements.
+// frequencies of a leaf for an offset, in any of the statements, the greatest counts, with its number of elements.
 //
 // Leaves that can be read together are one select: planning a select of a wide table takes longer than finding a term.
-func LeafStatement(leaves []Leaf, parts []string, rows int) Statement {
+func LeafStatements(leaves []Leaf, parts []string, rows, n int) []Statement {
 	c := newCompiler()
 	names := c.strs(parts)
 	var selects []string
@@ -77,14 +77,26 @@ func LeafStatement(leaves []Leaf, parts []string, rows int) Statement {
 			}
 		}
 	}
+	for column, list := range repeats {
+		if len(list) > maxCounted || slices.ContainsFunc(list, func(i int) bool { return !HasDictionary(fieldOf(leaves[i].Node)) }) {
+			continue
+		}
+		groups[leafGroup{occurrences, column}] = list
+		delete(repeats, column)
+	}
 	for i, l := range leaves {
 		if _, phrase := l.Node.(algebra.Phrase); phrase {
 			selects, read = append(selects, c.leaf(l, i)), true
 			continue
 		}
 		group := l.group()
-		if t, ok := l.repeated(); ok && Scans(t.Field, counts[t.Field.Name()], rows) {
-			group = leafGroup{read: scanned}
+		if t, ok := l.repeated(); ok {
+			if slices.Contains(groups[leafGroup{occurrences, t.Field.Repeats()}], i) {
+				continue
+			}
+			if Scans(t.Field, counts[t.Field.Name()], rows) {
+				group = leafGroup{read: scanned}
+			}
 		}
 		groups[group] = append(groups[group], i)
 	}
@@ -106,8 +118,21 @@ func LeafStatement(leaves []Leaf, parts []string, rows int) Statement {
 	for _, key := range slices.Sorted(maps.Keys(repeats)) {
 		selects = append(selects, c.repeatsOf(leaves, repeats[key]))
 	}
-	sql := strings.ReplaceAll(strings.Join(selects, " UNION ALL "), partsMark, names)
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
+	statements := make([]Statement, 0, n)
+	for i := range min(n, len(selects)) {
+		var some []string
+		for k := i; k < len(selects); k += n {
+			some = append(some, selects[k])
+		}
+		s := Statement{
+			SQL:        strings.ReplaceAll(strings.Join(some, " UNION ALL "), partsMark, names),
+			Parameters: maps.Clone(c.params), Tables: maps.Clone(c.tables), TokensRead: read,
+		}
+		maps.DeleteFunc(s.Parameters, func(name, _ string) bool { return !strings.Contains(s.SQL, "{"+name+":") })
+		maps.DeleteFunc(s.Tables, func(name string, _ []string) bool { return !strings.Contains(s.SQL, " FROM "+name+")") })
+		statements = append(statements, s)
+	}
+	return statements
 }
 
 // leafGroup is what the leaves of a select have in common.
@@ -203,6 +228,9 @@ func (c *compiler) membersOf(leaves []Leaf, numbers []int) string {
 		rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) + " GROUP BY part)"
 }
 
+// maxCounted is the maximum number of terms whose repeats are counted one by one, in the select that finds the terms.
+const maxCounted = 4
+
 // maxCandidateTerms is the maximum number of terms whose people are found by an index before their repeats are read:
 // each takes 0.6 ms to plan.
 const maxCandidateTerms = 16
@@ -213,7 +241,7 @@ func (c *compiler) repeatsOf(leaves []Leaf, numbers []int) string {
 	column := ""
 	var conditions, hashes, texts, from, to []string
 	for _, i := range numbers {
-		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatement
+		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatements
 		condition := c.match(t, root)
 		if condition == no {
 			continue
@@ -251,7 +279,7 @@ func (c *compiler) scanOf(leaves []Leaf, numbers []int) string {
 	fields := make(map[string]algebra.Field)
 	texts, leafNumbers := make(map[string][]string), make(map[string][]string)
 	for _, i := range numbers {
-		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatement
+		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatements
 		if c.match(t, &scope{}) == no {
 			continue
 		}
@@ -288,13 +316,12 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 		}
 		frequency, spread := c.frequencies(n, inner)
 		value := "toFloat64(" + frequency + ")"
-		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatement
-		case t.Field.IsText(): // 0 if it does not match
-		case !inner.nested():
+		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatements
+		case !inner.nested() && (!t.Field.IsText() || hasRepeats(t.Field)):
 			value = "if(" + condition + ", " + value + ", 0.)"
-		default:
+		case !t.Field.IsText():
 			value = "toFloat64(" + c.match(n, inner) + ")"
-		}
+		} // that of a text is 0 if it does not match
 		pairs = append(pairs, "(toUInt16("+strconv.Itoa(i)+"), "+value+", toUInt32("+spread+"))")
 	}
 	list, where := "["+strings.Join(pairs, ", ")+"]", or(conditions...)
@@ -374,6 +401,18 @@ func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread stri
 	case algebra.Term:
 		f := n.Field
 		switch {
+		case hasRepeats(f) && !s.nested():
+			if !f.IsText() && f.Nested == "" {
+				break
+			}
+			hash := f.TermHash(n.Text, f.Keyword)
+			first := "countEqual(" + f.Repeats() + ", " + strconv.FormatUint(hash|readmodel.NewElement, 10) + ")"
+			if f.IsText() {
+				frequency = "1 + countEqual(" + f.Repeats() + ", " + strconv.FormatUint(hash, 10) + ") + " + first
+			}
+			if f.Nested != "" {
+				spread = first
+			}
 		case f.IsText():
 			frequency = "countEqual(" + c.tokens(f, s) + ", " + c.str(n.Text) + ")"
 			if s.many(f) {

@@ -76,7 +76,9 @@ func explainReads(of *readmodel.SearchCollection, n *needs, views []*view) (out 
 	}
 	for _, list := range [][]planner.Leaf{leaves, phrases} {
 		for some := range slices.Chunk(list, maxLeavesPerStatement) {
-			add(stepLeaves, planner.LeafStatement(some, names, rows))
+			for _, statement := range planner.LeafStatements(some, names, rows, 1) {
+				add(stepLeaves, statement)
+			}
 		}
 	}
 	var texts []planner.Text

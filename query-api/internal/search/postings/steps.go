@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
@@ -34,6 +35,8 @@ func (l *loader) readParts(step string, statement planner.Statement, scan func(d
 
 // lacking are the views without some data, by the names of their parts.
 func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names []string) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	byName = make(map[string]*view)
 	for _, v := range l.views {
 		if !has(v) {
@@ -228,7 +231,10 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 	var name, raw string
 	var element, spread uint32
 	var frequency float64
-	err := l.readParts(stepLeaves, planner.LeafStatement(leaves, names, l.rows()), func(rows driver.Rows) error {
+	var scanning sync.Mutex
+	scan := func(rows driver.Rows) error {
+		scanning.Lock()
+		defer scanning.Unlock()
 		if err := rows.Scan(&number, &name, &element, &frequency, &spread, &raw); err != nil {
 			return err
 		}
@@ -253,10 +259,16 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 			}
 			return b.add(starts[row]+element-1, f, 0)
 		})
-	})
-	if err != nil {
+	}
+	var g errgroup.Group
+	for _, s := range planner.LeafStatements(leaves, names, l.rows(), max(1, l.workers)) {
+		g.Go(func() error { return l.readParts(stepLeaves, s, scan) })
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	for name, v := range byName {
 		for i, key := range keys {
 			of := target{name, uint16(i)}
@@ -347,12 +359,15 @@ func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 	if err != nil {
 		return err
 	}
+	l.reading.Lock()
 	for name, v := range byName {
 		m := builders[name].matched()
 		v.leaves[key] = m
 		l.note(v.key(leafKind, key, leaf.Linked()), m)
 	}
-	return errors.Join(l.checkSize(), l.keep())
+	err = l.checkSize()
+	l.reading.Unlock()
+	return errors.Join(err, l.keep())
 }
 
 // sloppyFrequency returns the frequency of a phrase with slop in a text.
@@ -381,6 +396,8 @@ func sloppyFrequency(p algebra.Phrase, tokens []string) float64 {
 
 // lacks returns the views that lack some data, by the names of their parts.
 func (l *loader) lacks(has func(*view) bool) string {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	which := make([]byte, len(l.views))
 	for i, v := range l.views {
 		if !has(v) {
@@ -449,6 +466,8 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	if err != nil {
 		return err
 	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	for name, v := range byName {
 		for i, key := range keys {
 			v.norms[key] = lengths[name][i]
@@ -458,8 +477,12 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	return l.checkSize()
 }
 
-func (l *loader) loadValues(n *needs) error {
+// loadValues reads columns: those with lists of linked accounts, whose elements it reads, too, or all others.
+func (l *loader) loadValues(n *needs, linkedLists bool) error {
 	for key, f := range n.values {
+		if linkedLists != (f.Linked && f.Nested != "") {
+			continue
+		}
 		for _, v := range l.views {
 			if v.values[key] != nil && (f.Nested == "" || v.elements[f.Nested] != nil) {
 				continue
@@ -473,9 +496,12 @@ func (l *loader) loadValues(n *needs) error {
 					return err
 				}
 			}
+			l.reading.Lock()
 			v.values[key] = values
 			l.note(n.valuesKey(v, key), values)
-			if err := l.checkSize(); err != nil {
+			err = l.checkSize()
+			l.reading.Unlock()
+			if err != nil {
 				return err
 			}
 		}
