@@ -405,17 +405,17 @@ func NeedsCounts(q *Question) bool {
 	return planner.ScoresDecide(q.Node) || (q.TrackScores || planner.Scores(q.Node, q.Sort)) && q.Limit > 0
 }
 
-// maxEarlyTerms is the maximum number of terms whose fields are counted, and lengths read, before it is known which of
+// maxEarlyTerms is the maximum number of terms with which all that a question needs is read before it is known which of
 // them exist.
 const maxEarlyTerms = 8
 
-// count counts the terms that scores need, each in all live people and elements, and their fields. It reads n, what the
-// question needs, at the same time.
+// count counts the terms that scores need, each in all live people and elements, and their fields. If they are few, it
+// reads n, what the question needs, at the same time.
 func (x *Index) count(ctx context.Context, s *Snapshot, q *Question, n *needs) error {
 	wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
 	early := len(wanted) <= maxEarlyTerms
 	if !early {
-		n.norms = nil
+		n = newNeeds()
 	}
 	leaves := make(map[string]string) // keys of uncounted terms, by those of the terms
 	for key, t := range wanted {
