@@ -413,7 +413,7 @@ const maxEarlyTerms = 8
 // reads n, what the question needs, at the same time.
 func (x *Index) count(ctx context.Context, s *Snapshot, q *Question, n *needs) error {
 	wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
-	early := len(wanted) <= maxEarlyTerms
+	early := len(wanted) <= maxEarlyTerms && len(s.parts) > 0
 	if !early {
 		n = newNeeds()
 	}
@@ -430,6 +430,7 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question, n *needs) e
 		leaves[key] = leaf.Key()
 		n.leaves[leaves[key]] = leaf
 	}
+	early = early && len(leaves) > 0
 	var g errgroup.Group
 	g.SetLimit(max(1, q.Workers))
 	var views []*view
