@@ -44,7 +44,7 @@ func (s *Searcher) Compute(ctx context.Context) (release func(), err error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &OverloadedError{fmt.Sprintf("other expensive queries took all %v of the waiting time", s.cfg.Deadline)}
+		return nil, errOverloaded(s.cfg.Deadline)
 	}
 }
 

@@ -45,6 +45,10 @@ func (s *Searcher) timeLimitError() error {
 		"clauses, or omit leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
 }
 
+func errOverloaded(waited time.Duration) error {
+	return &OverloadedError{fmt.Sprintf("other expensive queries took all %v of the waiting time", waited)}
+}
+
 // tooExpensive returns the error of a caller whose query exceeds a limit of the index, or another error as it is.
 func tooExpensive(err error) error {
 	var large *postings.TooLarge

@@ -77,7 +77,7 @@ func AllTerms(f algebra.Field, limit int) Lookup {
 
 // LookupStatement reads the terms of several lookups. Its rows are the number of a lookup and a term. The lookups of a
 // field with a dictionary are one select, as are those of all fields without one: planning a select takes longer than
-// reading a small dictionary. indexes states that dictionaries can be read; otherwise all terms are read from the texts.
+// reading a small dictionary. indexes states that dictionaries can be read; otherwise terms are read from the texts.
 func LookupStatement(lookups []Lookup, indexes bool) Statement {
 	c := newCompiler()
 	type source struct {
@@ -110,8 +110,8 @@ func LookupStatement(lookups []Lookup, indexes bool) Statement {
 			}
 			if found = "SELECT DISTINCT " + list[0] + " AS lookup, v FROM " + s.from + " WHERE v != '' AND " +
 				conditions[0]; len(list) > 1 {
-				found = "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, [" + strings.Join(list, ", ") + "], [" +
-					strings.Join(conditions, ", ") + "])) AS lookup, v FROM " + s.from + " WHERE v != ''"
+				found = "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, [" + strings.Join(list, ", ") +
+					"], [" + strings.Join(conditions, ", ") + "])) AS lookup, v FROM " + s.from + " WHERE v != ''"
 			}
 		} else {
 			lists := make([]string, len(numbers[s]))

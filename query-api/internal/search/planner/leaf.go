@@ -55,10 +55,11 @@ func (l Leaf) Group() string {
 }
 
 // LeafStatements reads the matches of leaves in some parts of the table with a number of rows, including replaced ones,
-// by at most n statements. The columns of their rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the
-// person; the frequency, 1 if the leaf has none; the number of further elements that match, for nested fields evaluated
-// on people; and, as groupBitmapState, the offsets of all rows of the part with these values. If there are several
-// frequencies of a leaf for an offset, in any of the statements, the greatest counts, with its number of elements.
+// by at most n statements. The columns of their rows are the number of a leaf; the name of a part; the number of an
+// element from 1, 0 for the person; the frequency, 1 if the leaf has none; the number of further elements that match,
+// for nested fields evaluated on people; and, as groupBitmapState, the offsets of all rows of the part with these
+// values. If there are several frequencies of a leaf for an offset, in any of the statements, the greatest counts, with
+// its number of elements.
 //
 // Leaves that can be read together are one select: planning a select of a wide table takes longer than finding a term.
 func LeafStatements(leaves []Leaf, parts []string, rows, n int) []Statement {
@@ -77,12 +78,12 @@ func LeafStatements(leaves []Leaf, parts []string, rows, n int) []Statement {
 			}
 		}
 	}
+	scans := func(i int) bool { return !HasDictionary(fieldOf(leaves[i].Node)) }
 	for column, list := range repeats {
-		if len(list) > maxCounted || slices.ContainsFunc(list, func(i int) bool { return !HasDictionary(fieldOf(leaves[i].Node)) }) {
-			continue
+		if len(list) <= maxCounted && !slices.ContainsFunc(list, scans) {
+			groups[leafGroup{occurrences, column}] = list
+			delete(repeats, column)
 		}
-		groups[leafGroup{occurrences, column}] = list
-		delete(repeats, column)
 	}
 	for i, l := range leaves {
 		if _, phrase := l.Node.(algebra.Phrase); phrase {
@@ -118,6 +119,11 @@ func LeafStatements(leaves []Leaf, parts []string, rows, n int) []Statement {
 	for _, key := range slices.Sorted(maps.Keys(repeats)) {
 		selects = append(selects, c.repeatsOf(leaves, repeats[key]))
 	}
+	return c.statements(selects, names, read, n)
+}
+
+// statements distributes selects among at most n statements.
+func (c *compiler) statements(selects []string, parts string, tokensRead bool, n int) []Statement {
 	statements := make([]Statement, 0, n)
 	for i := range min(n, len(selects)) {
 		var some []string
@@ -125,11 +131,13 @@ func LeafStatements(leaves []Leaf, parts []string, rows, n int) []Statement {
 			some = append(some, selects[k])
 		}
 		s := Statement{
-			SQL:        strings.ReplaceAll(strings.Join(some, " UNION ALL "), partsMark, names),
-			Parameters: maps.Clone(c.params), Tables: maps.Clone(c.tables), TokensRead: read,
+			SQL:        strings.ReplaceAll(strings.Join(some, " UNION ALL "), partsMark, parts),
+			Parameters: maps.Clone(c.params), Tables: maps.Clone(c.tables), TokensRead: tokensRead,
 		}
 		maps.DeleteFunc(s.Parameters, func(name, _ string) bool { return !strings.Contains(s.SQL, "{"+name+":") })
-		maps.DeleteFunc(s.Tables, func(name string, _ []string) bool { return !strings.Contains(s.SQL, " FROM "+name+")") })
+		maps.DeleteFunc(s.Tables, func(name string, _ []string) bool {
+			return !strings.Contains(s.SQL, " FROM "+name+")")
+		})
 		statements = append(statements, s)
 	}
 	return statements
@@ -199,8 +207,8 @@ func (l Leaf) repeated() (t algebra.Term, ok bool) {
 }
 
 // Scans reports whether a number of terms of a field are read by scanning its values: a condition takes 0.6 ms to plan,
-// as long as a scan of 4,096 short values. Fields with repeats of their own are long. Without an index, conditions scan,
-// too.
+// as long as a scan of 4,096 short values. Fields with repeats of their own are long. Without an index, conditions
+// scan, too.
 func Scans(f algebra.Field, terms, rows int) bool {
 	return terms > 4 && (!HasDictionary(f) || !f.Counted && terms*4096 >= rows)
 }
@@ -299,8 +307,8 @@ func (c *compiler) scanOf(leaves []Leaf, numbers []int) string {
 	}
 	return "SELECT leaf, part, toUInt32(0) AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " +
 		"unhex(hex(groupBitmapState(row))) FROM (SELECT toString(_part) AS part, toUInt32(_part_offset) AS row, " +
-		"arrayJoin(arrayConcat(" + strings.Join(lists, ", ") + ")) AS leaf" + rowsOfParts(leaves[numbers[0]].Node, yes) +
-		") GROUP BY leaf, part"
+		"arrayJoin(arrayConcat(" + strings.Join(lists, ", ") + ")) AS leaf" +
+		rowsOfParts(leaves[numbers[0]].Node, yes) + ") GROUP BY leaf, part"
 }
 
 // termsOf reads several terms of one field with their frequencies: its columns are read once.

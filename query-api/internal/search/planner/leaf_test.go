@@ -50,7 +50,9 @@ func TestLeafStatements_ReadManyLeavesInFewSelects(t *testing.T) {
 			others = append(others,
 				planner.Leaf{Node: algebra.Set{Field: field(f.Path, false), Values: words}},
 				planner.Leaf{Node: algebra.Exists{Field: field(f.Path, false)}},
-				planner.Leaf{Node: algebra.Pattern{Field: field(f.Path, true), Kind: algebra.Wildcard, Text: fmt.Sprint("*", i)}},
+				planner.Leaf{Node: algebra.Pattern{
+					Field: field(f.Path, true), Kind: algebra.Wildcard, Text: fmt.Sprint("*", i),
+				}},
 			)
 		}
 	}
@@ -61,11 +63,13 @@ func TestLeafStatements_ReadManyLeavesInFewSelects(t *testing.T) {
 // The size of an expression grows with the number of terms that an index finds, and servers take 0.6 ms for each.
 func TestLeafStatements_ScanForManyTermsOfSmallTables(t *testing.T) {
 	var leaves []planner.Leaf
+	headline := field("profile.headline", false)
 	for i := range 200 {
-		leaves = append(leaves, planner.Leaf{Node: algebra.Term{Field: field("profile.headline", false), Text: fmt.Sprint(i)}})
+		leaves = append(leaves, planner.Leaf{Node: algebra.Term{Field: headline, Text: fmt.Sprint(i)}})
 	}
 	conditions := func(rows int) int {
-		return strings.Count(planner.LeafStatements(leaves, []string{"all_1_1_0"}, rows, 1)[0].SQL, "has(profile_headline")
+		s := planner.LeafStatements(leaves, []string{"all_1_1_0"}, rows, 1)[0]
+		return strings.Count(s.SQL, "has(profile_headline")
 	}
 	require.Zero(t, conditions(100_000))
 	require.GreaterOrEqual(t, conditions(10_000_000), 200)

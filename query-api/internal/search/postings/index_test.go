@@ -335,7 +335,8 @@ func TestIndex_RefreshesUntilPartsStay(t *testing.T) {
 	require.EqualValues(t, 1000, n)
 }
 
-// Terms of replaced, deleted and hidden people remain in the index of a part. Whether others have them is read only then.
+// Terms of replaced, deleted and hidden people remain in the index of a part. Only then it is read whether others have
+// them.
 func TestIndex_LivingTermsAreThoseOfVisiblePeople(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()

@@ -460,8 +460,8 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question, n *needs) e
 	return q.CountFields(ctx, s)
 }
 
-// Living returns those of some texts, found in the parts of a snapshot as terms of a field, that a live person has who is
-// not hidden. Unless people were replaced, deleted or hidden, each term is of such a person, and nothing is read.
+// Living returns those of some texts, found in the parts of a snapshot as terms of a field, that a live person has who
+// is not hidden. Unless people were replaced, deleted or hidden, each term is of such a person, and nothing is read.
 func (x *Index) Living(
 	ctx context.Context, s *Snapshot, f algebra.Field, texts []string, hidden []uint64, yielding bool,
 ) ([]string, error) {
