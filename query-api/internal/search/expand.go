@@ -340,11 +340,14 @@ func (d *dictionary) known(l planner.Lookup) (terms []string, ok bool) {
 func (d *dictionary) terms(ctx context.Context, l planner.Lookup) ([]string, error) {
 	terms, ok := d.known(l)
 	if !ok && l.Within != nil {
-		all, read := d.known(allTerms(l.Field))
+		of := allTerms(l.Field)
+		all, read := d.known(of)
 		if ok = read && len(all) <= maxCandidates; ok {
 			runtime.Gosched() // Cheaper searches need the processor.
 			terms = l.Within(all)
 			d.lists[l.Key] = terms
+		} else if all, read = d.lists[of.Key]; read { // Reading them for each lookup takes longer.
+			terms, ok = all, true
 		}
 	}
 	if !ok {

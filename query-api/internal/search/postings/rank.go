@@ -190,11 +190,15 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 		return compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx, yielding: q.Yielding}}
 	}
 	if q.First && NeedsCounts(q) {
+		wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
 		first := newCompiler()
-		if _, err := first.plan(q, scored); err != nil {
-			return nil, err
+		early := len(wanted) <= maxEarlyTerms && len(s.parts) > 0
+		if early {
+			if _, err := first.plan(q, scored); err != nil {
+				return nil, err
+			}
 		}
-		if err := x.count(ctx, s, q, first.needs); err != nil {
+		if err := x.count(ctx, s, q, wanted, first.needs, early); err != nil {
 			return nil, err
 		}
 	}
@@ -409,14 +413,11 @@ func NeedsCounts(q *Question) bool {
 // them exist.
 const maxEarlyTerms = 8
 
-// count counts the terms that scores need, each in all live people and elements, and their fields. If they are few, it
-// reads n, what the question needs, at the same time.
-func (x *Index) count(ctx context.Context, s *Snapshot, q *Question, n *needs) error {
-	wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
-	early := len(wanted) <= maxEarlyTerms && len(s.parts) > 0
-	if !early {
-		n = newNeeds()
-	}
+// count counts the terms that scores need, each in all live people and elements, and their fields. It also reads n. If
+// early, it reads all at the same time.
+func (x *Index) count(
+	ctx context.Context, s *Snapshot, q *Question, wanted map[string]algebra.Term, n *needs, early bool,
+) error {
 	leaves := make(map[string]string) // keys of uncounted terms, by those of the terms
 	for key, t := range wanted {
 		if q.Stats.Absent[key] {
