@@ -1,12 +1,15 @@
 package queryapi_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
 	queryapi "muster/query-api"
@@ -49,4 +52,49 @@ func TestSearch_ExpensiveQueriesAreBounded(t *testing.T) {
 	}
 	t.Logf("%d queries, the slowest took %v", asked, slowest)
 	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"lover"}}}`)), 1, "still there")
+}
+
+// counted counts statements.
+type counted struct {
+	driver.Conn
+	statements atomic.Int64
+}
+
+func (c *counted) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	c.statements.Add(1)
+	return c.Conn.Query(ctx, query, args...)
+}
+
+// The duration of an expensive query on a small table is that of its statements.
+func TestSearch_WordsAndPatternsExpandInFewStatements(t *testing.T) {
+	conn := &counted{}
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.RequestTimeout = time.Minute
+		conn.Conn = d.ClickHouse
+		d.ClickHouse = conn
+	})
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"lover"}}}`)), 1)
+	clauses := func(format string) string {
+		list := make([]string, 900)
+		for i := range list {
+			list[i] = fmt.Sprintf(format, i)
+		}
+		return `{"query":{"bool":{"should":[` + strings.Join(list, ",") + `]}}}`
+	}
+	for _, query := range []struct {
+		body string
+		most int64
+	}{
+		{clauses(`{"fuzzy":{"profile.headline":"word%d"}}`), 8},
+		{clauses(`{"prefix":{"profile.headline":{"value":"w%d","rewrite":"top_terms_blended_freqs_1024"}}}`), 8},
+		{clauses(`{"match_phrase_prefix":{"profile.headline":"w%d"}}`), 8},
+		{`{"query":{"query_string":{"query":"*a* OR *b* OR *c* OR /.*d.*/ OR e~2"}}}`, 40},
+	} {
+		before := conn.statements.Load()
+		require.Equal(t, http.StatusOK, f.post("/v1/person/search", query.body).status)
+		statements := conn.statements.Load() - before
+		require.LessOrEqual(t, statements, query.most, "%.100s", query.body)
+		t.Logf("%d statements: %.100s", statements, query.body)
+	}
 }

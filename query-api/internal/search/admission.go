@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -17,13 +18,33 @@ import (
 // run. Without the limits, many concurrent searches would all exceed their deadlines.
 type admission struct {
 	cheap, wide, expensive chan struct{}
+	// processors has an entry for each processor that computes for expensive searches: at most half of them, so that
+	// cheap searches do not wait for the scheduler.
+	processors chan struct{}
 }
 
 // newAdmission returns limits for the given numbers of concurrent searches.
 func newAdmission(concurrent, wide int) admission {
 	return admission{
 		cheap: make(chan struct{}, concurrent), wide: make(chan struct{}, wide),
-		expensive: make(chan struct{}, max(1, concurrent/4)),
+		expensive:  make(chan struct{}, max(1, concurrent/4)),
+		processors: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+	}
+}
+
+// Compute waits for a processor on which a request with a large body is parsed. release must be called before the
+// search runs. It returns an [*OverloadedError] if there is none before the deadline of a search.
+func (s *Searcher) Compute(ctx context.Context) (release func(), err error) {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
+	defer cancel()
+	select {
+	case s.admission.processors <- struct{}{}:
+		return func() { <-s.admission.processors }, nil
+	case <-bounded.Done():
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, errOverloaded(s.cfg.Deadline)
 	}
 }
 
@@ -32,6 +53,7 @@ type slot struct {
 	admission admission
 	class     chan struct{} // holds one entry for each search of the class
 	priority  int
+	computes  bool // has a processor
 }
 
 // classFor returns the class of searches of a cost, and the priority of their statements.
@@ -51,10 +73,33 @@ func (a admission) acquire(ctx context.Context, cost int) (*slot, error) {
 	t.class, t.priority = a.classFor(cost)
 	select {
 	case t.class <- struct{}{}:
+		t.compute(ctx)
 		return t, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", errQueueTimeout, ctx.Err())
 	}
+}
+
+// compute waits for a processor if the search is expensive, or until ctx ends, which ends the search, too.
+func (t *slot) compute(ctx context.Context) {
+	if t.class != t.admission.expensive {
+		return
+	}
+	select {
+	case t.admission.processors <- struct{}{}:
+		t.computes = true
+	case <-ctx.Done():
+	}
+}
+
+// pause gives the processor up while the search waits for the store. It reports whether there was one.
+func (t *slot) pause() bool {
+	had := t.computes
+	if t.computes {
+		t.computes = false
+		<-t.admission.processors
+	}
+	return had
 }
 
 // downgrade moves an expensive search whose actual cost is lower to the class of wide ones, and lowers the priority
@@ -65,7 +110,7 @@ func (t *slot) downgrade(ctx context.Context, cost int) error {
 		select {
 		case t.admission.wide <- struct{}{}:
 			t.release()
-			t.class = t.admission.wide
+			t.class = t.admission.wide // which computes without waiting
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", errQueueTimeout, ctx.Err())
 		}
@@ -77,7 +122,10 @@ func (t *slot) downgrade(ctx context.Context, cost int) error {
 // errQueueTimeout is the error of a search that got no slot before its deadline.
 var errQueueTimeout = errors.New("timed out waiting for other searches")
 
-func (t *slot) release() { <-t.class }
+func (t *slot) release() {
+	t.pause()
+	<-t.class
+}
 
 // mayUseAllThreads reports whether a statement may use all threads of a search: no other cheap search runs, nor a wide
 // one next to a cheap one. It is always false for expensive searches, since others may start while they run.
@@ -195,6 +243,8 @@ func estimateCost(n algebra.Node, stats *planner.Stats) int {
 		case algebra.Pattern:
 			sum += expansionCost(n.Expansions)
 			switch {
+			case n.Regexp != nil: // terms are matched here, one by one
+				sum += expensiveCost
 			case n.Kind == algebra.Prefix:
 				sum += 4
 			case n.Kind == algebra.Whole:

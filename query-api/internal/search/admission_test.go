@@ -147,3 +147,42 @@ func TestAdmission_BackgroundWaitsForAllQueries(t *testing.T) {
 	slot.release()
 	require.NoError(t, <-idle)
 }
+
+// Half of the processors compute for expensive searches, which give them up while they wait for the store.
+func TestAdmission_ExpensiveSearchesLeaveProcessors(t *testing.T) {
+	a := newAdmission(64, 1)
+	a.processors = make(chan struct{}, 1)
+	s := &Searcher{admission: a, cfg: Config{Deadline: 20 * time.Millisecond}}
+	computing := func() bool { return len(a.processors) == 1 }
+	for _, cost := range []int{1, wideCost + 1} {
+		slot, err := a.acquire(t.Context(), cost)
+		require.NoError(t, err)
+		require.False(t, computing())
+		require.False(t, slot.pause())
+		slot.release()
+	}
+	costly, err := a.acquire(t.Context(), expensiveCost+1)
+	require.NoError(t, err)
+	require.True(t, computing())
+	_, err = s.Compute(t.Context())
+	require.ErrorAs(t, err, new(*OverloadedError))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.Compute(ended)
+	require.ErrorIs(t, err, context.Canceled)
+
+	require.True(t, costly.pause())
+	require.False(t, costly.pause())
+	release, err := s.Compute(t.Context())
+	require.NoError(t, err)
+	costly.compute(ended)
+	require.False(t, costly.pause(), "its search ends, too")
+	release()
+	costly.compute(t.Context())
+	require.True(t, computing())
+	require.NoError(t, costly.downgrade(t.Context(), 1))
+	require.False(t, computing())
+	costly.compute(t.Context())
+	require.False(t, computing(), "it is not expensive")
+	costly.release()
+}

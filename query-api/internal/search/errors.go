@@ -45,6 +45,19 @@ func (s *Searcher) timeLimitError() error {
 		"clauses, or omit leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
 }
 
+func errOverloaded(waited time.Duration) error {
+	return &OverloadedError{fmt.Sprintf("other expensive queries took all %v of the waiting time", waited)}
+}
+
+// tooExpensive returns the error of a caller whose query exceeds a limit of the index, or another error as it is.
+func tooExpensive(err error) error {
+	var large *postings.TooLarge
+	if errors.As(err, &large) {
+		return &TooExpensiveError{large.Reason}
+	}
+	return err
+}
+
 // statementError classifies the error of a statement: a query that exceeds a limit, an unreadable index, a store that
 // is unavailable, or another failure. It logs the failures of the store.
 func (s *Searcher) statementError(step string, err error) error {

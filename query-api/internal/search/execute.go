@@ -54,13 +54,13 @@ func (s *Search) execute(ctx context.Context) (*ranking, error) {
 		}()
 		var r *ranking
 		var failed error
-		d := &dictionary{Searcher: s.searcher, snapshot: known}
+		d := s.searcher.dictionary(known)
 		if known != nil {
 			s.reset(&asked)
 			r, failed = s.executeAs(working, d)
 		}
 		err := <-looking
-		if err == nil && failed == nil && d.found.Load() {
+		if err == nil && failed == nil && d.found {
 			latest, err = x.Latest(working)
 		}
 		stop()
@@ -69,7 +69,7 @@ func (s *Search) execute(ctx context.Context) (*ranking, error) {
 		}
 		if known != nil && !postings.Changed(failed) {
 			newest := latest.Number == known.Number
-			if newest || attempt > 1 && (!d.found.Load() || attempt > maxAttempts) {
+			if newest || attempt > 1 && (!d.found || attempt > maxAttempts) {
 				return r, failed
 			}
 		}
@@ -89,7 +89,7 @@ func (s *Search) reset(asked *Search) {
 // executeAs computes the page from the snapshot of a dictionary.
 func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error) {
 	if err := s.expand(ctx, d); err != nil {
-		return nil, err
+		return nil, tooExpensive(err)
 	}
 	if s.isCounted() {
 		return &ranking{}, nil
@@ -108,13 +108,10 @@ func (s *Search) executeAs(ctx context.Context, d *dictionary) (*ranking, error)
 		q.Workers = s.searcher.cfg.Threads
 	}
 	a, err := x.Rank(ctx, snapshot, q)
-	var large *postings.TooLarge
-	switch {
-	case errors.As(err, &large):
-		return nil, &TooExpensiveError{large.Reason}
-	case err != nil:
-		return nil, err
-	case a.Invalid:
+	if err != nil {
+		return nil, tooExpensive(err)
+	}
+	if a.Invalid {
 		return nil, &TooExpensiveError{invalidScore}
 	}
 	if s.first {

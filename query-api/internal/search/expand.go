@@ -1,20 +1,19 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/aggregation"
@@ -27,36 +26,27 @@ import (
 const firstBlend = 1 << 20
 
 // maxPatternTerms is the maximum number of terms that a pattern expands to. With more, each text is matched.
-const maxPatternTerms = 256
+const maxPatternTerms = 1000
 
-// dictionary finds the terms that exist, and caches them in a snapshot.
+// dictionary finds the terms that exist in the parts of a snapshot, which caches them.
 type dictionary struct {
 	*Searcher
-	snapshot *postings.Snapshot // nil: nothing is cached
+	snapshot *postings.Snapshot
+	lists    map[string][]string // sorted, by the keys of lookups
 	// found states that terms were read from the table, which may be newer than the snapshot.
-	found atomic.Bool
+	found bool
+	// leaves is the number of terms that the nodes of a query were expanded to.
+	leaves int
 }
 
-// cached returns the terms cached under key in the snapshot, or calls find and caches its result. Errors are not
-// cached.
-func (d *dictionary) cached(key []string, find func() ([]string, error)) ([]string, error) {
-	if d.snapshot == nil {
-		return find()
-	}
-	list, err := d.snapshot.Terms(strings.Join(key, "\x00"), func() ([]string, error) {
-		d.found.Store(true)
-		return find()
-	})
-	return slices.Clone(list), err
+func (s *Searcher) dictionary(snapshot *postings.Snapshot) *dictionary {
+	return &dictionary{Searcher: s, snapshot: snapshot, lists: make(map[string][]string)}
 }
 
 // expand replaces fuzzy words and phrase prefixes by existing terms, in the query and in the filters of sort keys and
 // aggregations. The first page finds them; later ones have them in the cursor.
 func (s *Search) expand(ctx context.Context, d *dictionary) error {
-	if err := s.readPatterns(ctx, d); err != nil {
-		return err
-	}
-	err := s.findExpansions(ctx, d)
+	err := s.lookUp(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -85,6 +75,7 @@ func (s *Search) expand(ctx context.Context, d *dictionary) error {
 }
 
 func (s *Search) expanded(ctx context.Context, d *dictionary, n algebra.Node, blend *int) (algebra.Node, error) {
+	d.leaves = 0
 	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.rewrite(ctx, d, n, blend) })
 }
 
@@ -103,7 +94,7 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 			return nil, err
 		}
 		*blend++
-		return anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 {
+		return d.anyTerm(n.Field, n.Rewrite, terms, *blend, func(t string) float64 {
 			return similarity(n.Text, t, algebra.Edits(n.Text, t, n.Transpositions))
 		})
 	case algebra.Phrase:
@@ -114,7 +105,7 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 		if err != nil {
 			return nil, err
 		}
-		return expandedPhrase(n, terms), nil
+		return d.expandedPhrase(n, terms)
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
 			terms, err := s.expansion(ctx, d, n)
@@ -122,7 +113,7 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 				return nil, err
 			}
 			*blend++
-			return anyTerm(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
+			return d.anyTerm(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
 		}
 		if n.Regexp != nil {
 			return d.regexpSet(ctx, n)
@@ -130,95 +121,61 @@ func (s *Search) rewrite(ctx context.Context, d *dictionary, n algebra.Node, ble
 		if !planner.HasDictionary(n.Field) {
 			return n, nil
 		}
-		terms, err := d.patternTerms(ctx, n)
-		if err != nil || terms == nil {
+		terms, err := d.terms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
+		if err != nil || len(terms) > maxPatternTerms {
 			return n, err
 		}
-		if len(terms) == 0 {
-			return algebra.None{}, nil
-		}
-		return algebra.Set{Field: n.Field, Values: terms}, nil
+		return setOrNone(algebra.Set{Field: n.Field, Values: terms}), nil
 	}
 	return n, nil
 }
 
-// expansion returns the terms of a fuzzy word or a phrase prefix from the cursor, or finds and records them there.
-func (s *Search) expansion(ctx context.Context, d *dictionary, n algebra.Node) ([]string, error) {
-	key, find := d.expansionSource(n)
+// expansion returns the terms of a fuzzy word, a pattern or a phrase prefix from the cursor, or finds and records them
+// there.
+func (s *Search) expansion(ctx context.Context, d *dictionary, n algebra.Node) (terms []string, err error) {
+	key := expansionKey(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
 		return terms, nil
 	}
-	terms, err := find(ctx)
+	switch n := n.(type) {
+	case algebra.Pattern:
+		terms, err = d.firstTerms(ctx, n)
+	case algebra.Fuzzy:
+		terms, err = d.nearestTerms(ctx, n)
+	case algebra.Phrase:
+		terms, err = d.prefixTerms(ctx, n)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.keepExpansion(key, terms)
-	return terms, nil
-}
-
-func (s *Search) keepExpansion(key string, terms []string) {
 	if s.cursor.Expansions == nil {
 		s.cursor.Expansions = make(map[string][]string)
 	}
 	s.cursor.Expansions[key] = terms
+	return terms, nil
 }
 
-// expansionSource returns the key of a fuzzy word or a phrase prefix and a function that finds its terms; nothing for
-// other nodes.
-func (d *dictionary) expansionSource(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
+// expansionKey returns the key of a node in the expansions of a cursor, empty if it has none.
+func expansionKey(n algebra.Node) string {
 	switch n := n.(type) {
 	case algebra.Pattern:
 		if n.Rewrite != algebra.RewriteDefault {
-			return patternKey(n), func(ctx context.Context) ([]string, error) { return d.firstTerms(ctx, n) }
+			return patternKey(n)
 		}
 	case algebra.Fuzzy:
-		if n.Rewrite == algebra.RewriteConstant {
-			break
+		if n.Rewrite != algebra.RewriteConstant {
+			return fuzzyKey(n)
 		}
-		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return d.nearestTerms(ctx, n) }
 	case algebra.Phrase:
-		if !n.PrefixLast {
-			break
+		if n.PrefixLast {
+			return strings.Join([]string{"prefix", n.Field.Name(), lastPrefix(n), strconv.Itoa(n.Expansions)}, "\x00")
 		}
-		prefix := n.Terms[len(n.Terms)-1][0]
-		return strings.Join([]string{"prefix", n.Field.Name(), prefix, strconv.Itoa(n.Expansions)}, "\x00"),
-			func(ctx context.Context) ([]string, error) { return d.prefixTerms(ctx, n.Field, prefix, n.Expansions) }
 	}
-	return "", nil
+	return ""
 }
 
-// findExpansions finds several expansions concurrently if no other search runs. Otherwise they are found one by one
-// later.
-func (s *Search) findExpansions(ctx context.Context, d *dictionary) error {
-	if !slotFrom(ctx).mayUseAllThreads() {
-		return nil
-	}
-	wanted := make(map[string]func(context.Context) ([]string, error))
-	algebra.Walk(s.node, func(n algebra.Node) {
-		if key, find := d.expansionSource(n); find != nil && s.cursor.Expansions[key] == nil {
-			wanted[key] = find
-		}
-	})
-	if len(wanted) < 2 {
-		return nil
-	}
-	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(s.searcher.cfg.Threads)
-	for key, find := range wanted {
-		g.Go(func() error {
-			terms, err := find(ctx)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			s.keepExpansion(key, terms)
-			return nil
-		})
-	}
-	return g.Wait()
-}
+// lastPrefix returns the prefix at the end of a phrase.
+func lastPrefix(n algebra.Phrase) string { return n.Terms[len(n.Terms)-1][0] }
 
 func fuzzyKey(n algebra.Fuzzy) string {
 	return strings.Join([]string{
@@ -228,21 +185,13 @@ func fuzzyKey(n algebra.Fuzzy) string {
 }
 
 // expandedPhrase returns a phrase with the given terms at its last position.
-func expandedPhrase(n algebra.Phrase, terms []string) algebra.Node {
-	if len(terms) == 0 {
-		return algebra.None{}
+func (d *dictionary) expandedPhrase(n algebra.Phrase, terms []string) (algebra.Node, error) {
+	if len(n.Terms) == 1 || len(terms) == 0 {
+		return d.anyTerm(n.Field, algebra.RewriteScored, terms, 0, func(string) float64 { return 1 })
 	}
-	if len(n.Terms) == 1 {
-		b := algebra.Bool{Minimum: 1}
-		for _, t := range terms {
-			b.Should = append(b.Should, algebra.Term{Field: n.Field, Text: t})
-		}
-		return b
-	}
-	before := n.Terms[:len(n.Terms)-1]
-	n.Terms = append(slices.Clone(before), terms)
+	n.Terms = append(slices.Clone(n.Terms[:len(n.Terms)-1]), terms)
 	n.PrefixLast = false
-	return n
+	return n, nil
 }
 
 // similarity returns the boost of a term at an edit distance.
@@ -282,133 +231,172 @@ func (d *dictionary) nearestTerms(ctx context.Context, n algebra.Fuzzy) ([]strin
 	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
-// prefixTerms returns the first live terms with a prefix, in alphabetical order.
-func (d *dictionary) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
-	terms, err := d.terms(ctx, planner.PrefixTerms(f, prefix))
+// prefixTerms returns the first live terms with the prefix at the end of a phrase, in alphabetical order.
+func (d *dictionary) prefixTerms(ctx context.Context, n algebra.Phrase) ([]string, error) {
+	terms, err := d.terms(ctx, planner.PrefixTerms(n.Field, lastPrefix(n), maxCandidates+1))
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(terms)
-	return d.living(ctx, f, terms, most)
+	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
-// maxFieldsPerStatement is the maximum number of dictionaries that a statement of readPatterns reads: its result is
-// lost if the query times out.
-const maxFieldsPerStatement = 8
-
-// maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
-const maxPatternsPerStatement = 256
-
-// readPatterns caches the terms of the query's patterns in the snapshot, reading several dictionaries in one statement:
-// a text over all fields has a pattern for each, and each statement takes milliseconds even on small tables. It does
-// nothing if the index cannot be read; patterns are then read one by one.
-func (s *Search) readPatterns(ctx context.Context, d *dictionary) error {
-	type wanted struct {
-		pattern algebra.Pattern
-		key     string
-	}
-	byField := make(map[string][]wanted)
-	seen := make(map[string]bool)
+// lookUp reads the terms that the nodes of a query are expanded to.
+func (s *Search) lookUp(ctx context.Context, d *dictionary) error {
+	var lookups []planner.Lookup
 	nodes := slices.Concat([]algebra.Node{s.node}, planner.SortFilters(s.sorts), aggregation.Nodes(s.aggregations))
 	for _, node := range nodes {
 		algebra.Walk(node, func(n algebra.Node) {
-			p, ok := n.(algebra.Pattern)
-			if !ok || p.Rewrite != algebra.RewriteDefault || p.Regexp != nil || !planner.HasDictionary(p.Field) {
-				return
-			}
-			key := strings.Join(planner.PatternTerms(p, maxPatternTerms+1).Key(), "\x00")
-			if !seen[key] && !d.snapshot.HasTerms(key) {
-				seen[key] = true
-				byField[p.Field.Name()] = append(byField[p.Field.Name()], wanted{p, key})
+			if l, ok := s.lookup(n); ok {
+				lookups = append(lookups, l)
 			}
 		})
 	}
-	if len(seen) < 2 {
-		return nil
+	return d.readAll(ctx, lookups)
+}
+
+// lookup returns the lookup of the terms that a node is expanded to. ok is false if they are known from the cursor or
+// the node is not expanded.
+func (s *Search) lookup(n algebra.Node) (l planner.Lookup, ok bool) {
+	if s.cursor.Expansions[expansionKey(n)] != nil {
+		return l, false
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(1)
-	if slotFrom(ctx).mayUseAllThreads() {
-		g.SetLimit(s.searcher.cfg.Threads)
-	}
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(byField)), maxFieldsPerStatement) {
-		var some []wanted
-		for _, name := range names {
-			some = append(some, byField[name]...)
+	switch n := n.(type) {
+	case algebra.Fuzzy:
+		return planner.NearTerms(n, maxCandidates+1), true
+	case algebra.Phrase:
+		if n.PrefixLast {
+			return planner.PrefixTerms(n.Field, lastPrefix(n), maxCandidates+1), true
 		}
-		for some := range slices.Chunk(some, maxPatternsPerStatement) {
-			g.Go(func() error {
-				patterns := make([]algebra.Pattern, len(some))
-				for i, w := range some {
-					patterns[i] = w.pattern
-				}
-				terms := make([][]string, len(some))
-				err := s.searcher.query(ctx, stepDictionary, planner.PatternsStatement(patterns, maxPatternTerms+1),
-					func(rows driver.Rows) error {
-						var i uint16
-						var term string
-						if err := rows.Scan(&i, &term); err != nil {
-							return err
-						}
-						terms[i] = append(terms[i], term)
-						return nil
-					})
-				if err != nil {
-					return err
-				}
-				for i, w := range some {
-					d.found.Store(true)
-					if _, err := d.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+	case algebra.Pattern:
+		if n.Rewrite != algebra.RewriteDefault || n.Regexp != nil {
+			return planner.PatternTerms(n, maxCandidates+1), true
+		}
+		return planner.PatternTerms(n, maxPatternTerms+1), planner.HasDictionary(n.Field)
+	}
+	return l, false
+}
+
+// The bounds of a statement that reads terms: its result is lost if the query times out, and servers analyze each
+// lookup. Of a field with more lookups that can be found in its terms, all terms are read.
+const (
+	maxFieldsPerStatement  = 8
+	maxLookupsPerStatement = 256
+	maxLookupsPerField     = 16
+)
+
+// readAll reads the terms of lookups that are not known, several in a statement: a text over all fields has some for
+// each, and each statement takes milliseconds even on small tables.
+func (d *dictionary) readAll(ctx context.Context, lookups []planner.Lookup) error {
+	byField := make(map[string][]planner.Lookup)
+	within := make(map[string]int)
+	seen := make(map[string]bool)
+	for _, l := range lookups {
+		if _, known := d.known(l); known || seen[l.Key] {
+			continue
+		}
+		name := l.Field.Name()
+		seen[l.Key], byField[name] = true, append(byField[name], l)
+		if l.Within != nil {
+			within[name]++
 		}
 	}
-	var noIndex *unindexedError
-	if err := g.Wait(); !errors.As(err, &noIndex) {
-		return err
+	for name, n := range within {
+		if n > maxLookupsPerField {
+			all := allTerms(byField[name][0].Field)
+			rest := slices.DeleteFunc(byField[name], func(l planner.Lookup) bool { return l.Within != nil })
+			byField[name] = append(rest, all)
+		}
+	}
+	// Fields without an index are read together.
+	names := slices.SortedFunc(maps.Keys(byField), func(a, b string) int {
+		indexed := func(name string) string { return strconv.FormatBool(planner.HasDictionary(byField[name][0].Field)) }
+		return cmp.Or(cmp.Compare(indexed(a), indexed(b)), cmp.Compare(a, b))
+	})
+	for some := range slices.Chunk(names, maxFieldsPerStatement) {
+		var list []planner.Lookup
+		for _, name := range some {
+			list = append(list, byField[name]...)
+		}
+		for some := range slices.Chunk(list, maxLookupsPerStatement) {
+			if err := d.read(ctx, some); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// patternTerms returns the terms that a pattern matches, nil if there are too many.
-func (d *dictionary) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := d.terms(ctx, planner.PatternTerms(n, maxPatternTerms+1))
-	if err != nil || len(terms) > maxPatternTerms {
-		return nil, err
+func allTerms(f algebra.Field) planner.Lookup { return planner.AllTerms(f, maxCandidates+1) }
+
+// known returns the terms of a lookup if they were read. They must not be modified.
+func (d *dictionary) known(l planner.Lookup) (terms []string, ok bool) {
+	if terms, ok = d.lists[l.Key]; !ok {
+		terms, ok = d.snapshot.Terms(l.Key)
 	}
-	if terms == nil {
-		terms = []string{}
+	return terms, ok
+}
+
+// terms returns the sorted terms of a lookup, and reads them if they are not known. They must not be modified.
+func (d *dictionary) terms(ctx context.Context, l planner.Lookup) ([]string, error) {
+	terms, ok := d.known(l)
+	if !ok && l.Within != nil {
+		of := allTerms(l.Field)
+		all, read := d.known(of)
+		if ok = read && len(all) <= maxCandidates; ok {
+			runtime.Gosched() // Cheaper searches need the processor.
+			terms = l.Within(all)
+			d.lists[l.Key] = terms
+		} else if all, read = d.lists[of.Key]; read { // Reading them for each lookup takes longer.
+			terms, ok = all, true
+		}
+	}
+	if !ok {
+		if err := d.read(ctx, []planner.Lookup{l}); err != nil {
+			return nil, err
+		}
+		terms = d.lists[l.Key]
+	}
+	if len(terms) > maxCandidates {
+		return nil, &TooExpensiveError{
+			fmt.Sprintf("the pattern has to be matched with more than %d terms of %s: begin it "+
+				"with letters", maxCandidates, l.Field.Name()),
+		}
 	}
 	return terms, nil
 }
 
-// terms reads terms from the index or, if there is none, from the texts.
-func (d *dictionary) terms(ctx context.Context, of planner.Dictionary) ([]string, error) {
-	return d.cached(of.Key(), func() ([]string, error) { return d.readTerms(ctx, of) })
-}
-
-func (d *dictionary) readTerms(ctx context.Context, of planner.Dictionary) ([]string, error) {
-	var terms []string
+// read reads the terms of lookups, from the indexes if possible.
+func (d *dictionary) read(ctx context.Context, lookups []planner.Lookup) error {
+	var terms [][]string
 	scan := func(rows driver.Rows) error {
-		var t string
-		if err := rows.Scan(&t); err != nil {
+		var lookup uint16
+		var term string
+		if err := rows.Scan(&lookup, &term); err != nil {
 			return err
 		}
-		terms = append(terms, t)
+		terms[lookup] = append(terms[lookup], term)
 		return nil
 	}
-	if of.Index.SQL != "" {
-		err := d.query(ctx, stepDictionary, of.Index, scan)
-		var code *unindexedError
-		if !errors.As(err, &code) {
-			return terms, err
-		}
-		terms = nil
+	terms = make([][]string, len(lookups))
+	err := d.query(ctx, stepDictionary, planner.LookupStatement(lookups, true), scan)
+	var noIndex *unindexedError
+	if errors.As(err, &noIndex) {
+		terms = make([][]string, len(lookups))
+		err = d.query(ctx, "texts", planner.LookupStatement(lookups, false), scan)
 	}
-	return terms, d.query(ctx, "texts", of.Texts, scan)
+	if err != nil {
+		return err
+	}
+	d.found = true
+	for i, l := range lookups {
+		if terms[i] == nil {
+			terms[i] = []string{}
+		}
+		slices.Sort(terms[i])
+		d.lists[l.Key] = terms[i]
+		d.snapshot.KeepTerms(l.Key, terms[i])
+	}
+	return nil
 }
 
 // unindexedError means that a table has no readable index, such as a distributed table.
@@ -417,30 +405,15 @@ type unindexedError struct{ error }
 // living returns the first terms that a live document has: an index keeps those of replaced people for a while, and
 // rows of erased ones remain until they are deleted.
 func (d *dictionary) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
-	hidden := d.deps.Hidden()
-	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(hidden)}, terms...)
-	return d.cached(key, func() ([]string, error) { return d.findLiving(ctx, f, terms, most, hidden) })
-}
-
-func (d *dictionary) findLiving(
-	ctx context.Context, f algebra.Field, terms []string, most int, hidden []uint64,
-) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {
 		some := terms[:min(len(terms), max(64, most-len(out)))]
 		terms = terms[len(some):]
-		var counts []int64
-		err := d.query(ctx, "terms", planner.LivingStatement(f, some, hidden), func(rows driver.Rows) error {
-			return rows.Scan(&counts)
-		})
+		found, err := d.index.Living(ctx, d.snapshot, f, some, d.deps.Hidden(), slotFrom(ctx).priority != cheapPriority)
 		if err != nil {
 			return nil, err
 		}
-		for i, n := range counts {
-			if n > 0 && len(out) < most {
-				out = append(out, some[i])
-			}
-		}
+		out = append(out, found[:min(len(found), most-len(out))]...)
 	}
 	return out, nil
 }

@@ -46,17 +46,22 @@ func (s *Searcher) Explain(ctx context.Context, r Request, admit func(*Search) e
 	}
 	if err == nil {
 		err = prepared.withSlot(ctx, func(ctx context.Context) (err error) {
-			e, err = prepared.explain(ctx)
+			for range maxAttempts { // the parts may change
+				if e, err = prepared.explain(ctx); !postings.Changed(err) {
+					break
+				}
+			}
 			return err
 		})
 	}
+	err = tooExpensive(err)
 	var invalid *clause.Error
-	var tooExpensive *TooExpensiveError
+	var large *TooExpensiveError
 	switch {
 	case errors.As(err, &invalid):
 		return &Explanation{Refused: invalid.Error(), Statements: []Statement{}}, nil
-	case errors.As(err, &tooExpensive):
-		return &Explanation{Refused: tooExpensive.Error(), Statements: []Statement{}, Transient: true}, nil
+	case errors.As(err, &large):
+		return &Explanation{Refused: large.Error(), Statements: []Statement{}, Transient: true}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -67,8 +72,12 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 	if s.searcher.remote != nil {
 		return s.explainRemote()
 	}
-	d := &dictionary{Searcher: s.searcher}
-	if err := s.findExpansions(ctx, d); err != nil {
+	snapshot, err := s.searcher.index.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := s.searcher.dictionary(snapshot)
+	if err := s.lookUp(ctx, d); err != nil {
 		return nil, err
 	}
 	blend, hidden := firstBlend, placeholders{names: make(map[string]string)}
@@ -111,10 +120,6 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 	})
 	run.node, shown.node = algebra.ShareStatistics(query.run), algebra.ShareStatistics(query.shown)
 	shown.cursor.Stats = hidden.in(s.cursor.Stats)
-	snapshot, err := s.searcher.index.Latest(ctx)
-	if err != nil {
-		return nil, err
-	}
 	e := &Explanation{Query: algebra.Describe(query.described), Statements: []Statement{}}
 	readings, err := run.readings(ctx, snapshot)
 	if err != nil {
@@ -143,10 +148,6 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 // readings returns the statements that read what an expanded search needs.
 func (s *Search) readings(ctx context.Context, snapshot *postings.Snapshot) ([]postings.Reading, error) {
 	out, err := s.searcher.index.Explain(ctx, snapshot, s.question())
-	var large *postings.TooLarge
-	if errors.As(err, &large) {
-		err = &TooExpensiveError{large.Reason}
-	}
 	if err != nil || !s.first || !postings.NeedsCounts(s.question()) {
 		return out, err
 	}

@@ -32,6 +32,9 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}()
 	statement = statement.Of(s.collection)
 	slot := slotFrom(ctx)
+	if slot.pause() {
+		defer slot.compute(ctx)
+	}
 	settings := ch.Settings{
 		"priority": slot.priority, "max_query_size": 16 << 20, "max_ast_elements": 1_000_000,
 		"max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000,

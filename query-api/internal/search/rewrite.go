@@ -4,19 +4,23 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // anyTerm returns the disjunction of the terms that a fuzzy word or a pattern expands to, each with a boost. Terms of a
 // blend have the statistics of the most frequent one.
-func anyTerm(f algebra.Field, method algebra.RewriteMethod, terms []string, blend int,
+func (d *dictionary) anyTerm(f algebra.Field, method algebra.RewriteMethod, terms []string, blend int,
 	boost func(term string) float64) (algebra.Node, error) {
+	d.leaves += len(terms)
+	if err := postings.CheckLeaves(d.leaves); err != nil {
+		return nil, err
+	}
 	if len(terms) > clause.MaxExpansions {
 		return nil, &TooExpensiveError{fmt.Sprintf("a word or pattern expands to more than %d terms of %s with "+
 			"scoring_boolean: narrow it, or use top_terms_%d", clause.MaxExpansions, f.Name(), clause.MaxExpansions)}
@@ -72,7 +76,7 @@ type candidateTerm struct {
 
 // fuzzyTerms returns all terms within the edit distance of a fuzzy word.
 func (d *dictionary) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]candidateTerm, error) {
-	terms, err := d.terms(ctx, planner.NearTerms(n))
+	terms, err := d.terms(ctx, planner.NearTerms(n, maxCandidates+1))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +103,6 @@ func (d *dictionary) firstTerms(ctx context.Context, n algebra.Pattern) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(terms)
 	return d.living(ctx, n.Field, terms, n.Expansions)
 }
 
@@ -112,16 +115,10 @@ func (d *dictionary) matchingTerms(ctx context.Context, n algebra.Pattern) ([]st
 	if err != nil {
 		return nil, err
 	}
-	if len(candidates) > maxCandidates {
-		return nil, &TooExpensiveError{
-			fmt.Sprintf("the pattern has to be matched with more than %d terms of %s: begin it "+
-				"with letters", maxCandidates, n.Field.Name()),
-		}
-	}
 	if n.Regexp == nil {
 		return candidates, nil
 	}
-	out := candidates[:0]
+	var out []string
 	for i, term := range candidates {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -380,7 +380,7 @@ func (s *Search) withSlot(ctx context.Context, work func(context.Context) error)
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, errQueueTimeout):
-		return &OverloadedError{fmt.Sprintf("other expensive queries took all %v of the waiting time", deadline)}
+		return errOverloaded(deadline)
 	case errors.Is(err, context.DeadlineExceeded):
 		if err := s.searcher.ping(ctx); err != nil {
 			return err

@@ -35,6 +35,8 @@ type exchange struct {
 	recorder  *recorder
 	sending   *chargedWriter // nil: the call is not metered
 	upload    *upload        // nil: none
+	// release gives up the processor on which a large body is parsed; nil: none.
+	release func()
 	// missReason is the value of X-Miss-Reason; empty if the response has a record.
 	missReason string
 	// asOf is the time that X-Data-As-Of states; zero if it is unknown.
@@ -45,6 +47,14 @@ type exchange struct {
 
 // take reserves n bytes of response memory for the call.
 func (x *exchange) take(n int) error { return x.answer.take(x.principal.Organization.ID, n) }
+
+// parsed states that the body was parsed.
+func (x *exchange) parsed() {
+	if x.release != nil {
+		x.release()
+		x.release = nil
+	}
+}
 
 type exchangeKey struct{}
 

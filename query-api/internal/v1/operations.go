@@ -30,6 +30,8 @@ type operation struct {
 	quota   bool
 	// data responses have X-Data-As-Of. searched data is that of the search index.
 	data, searched bool
+	// queries: the body is a search.
+	queries bool
 	// upload reports that the body is rows, which are spooled to disk; streams that the response may be of any size.
 	upload, streams bool
 	// variant, if set, returns the operation whose scope, price and monthly requests apply to a request: for bulk jobs
@@ -78,26 +80,26 @@ func operations() []operation {
 			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
 			data: true, searched: true,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
-			body:  func() any { return new(api.SearchRequest) },
+			body: func() any { return new(api.SearchRequest) }, queries: true,
 			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,
 		},
 		{
 			id: "explainSearch", method: http.MethodPost, path: "/v1/person/search/explain", scope: event.ScopeSearch,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
-			body: func() any { return new(api.SearchRequest) },
+			body: func() any { return new(api.SearchRequest) }, queries: true,
 		},
 		{
 			id: "searchCompanies", method: http.MethodPost, path: "/v1/company/search", scope: event.ScopeSearch,
 			data: true, searched: true,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
-			body:  func() any { return new(api.SearchRequest) },
+			body: func() any { return new(api.SearchRequest) }, queries: true,
 			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,
 		},
 		{
 			id: "explainCompanySearch", method: http.MethodPost, path: "/v1/company/search/explain",
 			scope:   event.ScopeSearch,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
-			body: func() any { return new(api.SearchRequest) },
+			body: func() any { return new(api.SearchRequest) }, queries: true,
 		},
 		{
 			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,

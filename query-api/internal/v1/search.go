@@ -48,6 +48,7 @@ func (s *Server) searchIn(
 		return nil, err
 	}
 	prepared, err := in.Prepare(r)
+	exchangeOf(ctx).parsed()
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +296,7 @@ func (s *Server) explainIn(ctx context.Context, in *search.Searcher, request *ap
 	if err := call.Once(ctx); err != nil {
 		return nil, err
 	}
+	exchangeOf(ctx).parsed()
 	e, err := in.Explain(ctx, r, func(prepared *search.Search) error {
 		if prepared.NamesAddresses() {
 			return call.AllowAddressCount(ctx)

@@ -134,8 +134,7 @@ func patternTest(n algebra.Pattern) func(string) bool {
 }
 
 func fuzzyTest(n algebra.Fuzzy) func(string) bool {
-	runes := []rune(n.Text)
-	prefix := string(runes[:min(n.PrefixLength, len(runes))])
+	prefix := n.Prefix()
 	return func(word string) bool {
 		return strings.HasPrefix(word, prefix) && algebra.Edits(n.Text, word, n.Transpositions) <= n.Edits
 	}

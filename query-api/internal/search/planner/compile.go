@@ -469,6 +469,10 @@ func (c *compiler) fits(n algebra.Pattern, v string) string {
 		return "(" + v + " != '' AND startsWith(" + v + ", " + c.str(n.Text) + "))"
 	case n.Kind == algebra.Whole && !n.Insensitive:
 		return "(" + v + " = " + c.str(n.Text) + ")"
+	case n.Kind == algebra.Wildcard && !n.Insensitive && !strings.ContainsAny(n.Text, `?\`):
+		// Many times as fast as an expression if it searches for one text.
+		like := strings.NewReplacer("%", `\%`, "_", `\_`, "*", "%").Replace(n.Text)
+		return "(" + v + " != '' AND " + v + " LIKE " + c.str(like) + ")"
 	}
 	return "(" + v + " != '' AND match(" + v + ", " + c.str(Expression(n)) + "))"
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -47,81 +48,169 @@ func (l Leaf) Key() string {
 
 // Group is equal for leaves that a statement reads together.
 func (l Leaf) Group() string {
-	if t, ok := l.Node.(algebra.Term); ok && l.Path == "" && hasRepeats(t.Field) {
+	if t, ok := l.repeated(); ok {
 		return t.Field.Repeats()
 	}
 	return ""
 }
 
-// LeafStatement reads the matches of leaves in some parts of the table, including replaced rows. The columns of its
-// rows are the number of a leaf; the name of a part; the number of an element from 1, 0 for the person; the frequency,
-// 1 if the leaf has none; the number of further elements that match, for nested fields evaluated on people; and, as
-// groupBitmapState, the offsets of all rows of the part with these values. If there are several frequencies of a leaf
-// for an offset, the greatest counts, with its number of elements.
-func LeafStatement(leaves []Leaf, parts []string) Statement {
+// LeafStatements reads the matches of leaves in some parts of the table with a number of rows, including replaced ones,
+// by at most n statements. The columns of their rows are the number of a leaf; the name of a part; the number of an
+// element from 1, 0 for the person; the frequency, 1 if the leaf has none; the number of further elements that match,
+// for nested fields evaluated on people; and, as groupBitmapState, the offsets of all rows of the part with these
+// values. If there are several frequencies of a leaf for an offset, in any of the statements, the greatest counts, with
+// its number of elements.
+//
+// Leaves that can be read together are one select: planning a select of a wide table takes longer than finding a term.
+func LeafStatements(leaves []Leaf, parts []string, rows, n int) []Statement {
 	c := newCompiler()
 	names := c.strs(parts)
 	var selects []string
 	read := false
-	terms := make(map[string][]int)    // the leaves that are terms, by what termsOf reads together
-	var indexed []int                  // of them, those that an index answers, but for their repeats
-	members := make(map[string][]int)  // the others, by field or, if a filter of the table excludes them, by object
-	repeats := make(map[string][]int)  // terms with repeats, by the column
-	patterns := make(map[string][]int) // the leaves that are patterns, by path
+	groups := make(map[leafGroup][]int)
+	repeats := make(map[string][]int) // terms with repeats, by the column
+	counts := make(map[string]int)    // terms with repeats, by the field
 	for i, l := range leaves {
-		if p, ok := l.Node.(algebra.Pattern); ok {
-			key := l.Path
-			if p.Field.Linked { // Its columns are in another table.
-				key += "\x00" + p.Field.Name()
-			}
-			patterns[key] = append(patterns[key], i)
-			continue
-		}
-		if t, ok := l.Node.(algebra.Term); ok {
-			switch {
-			case l.Path != "" || !hasRepeats(t.Field):
-				key := l.Path + "\x00" + t.Field.Name()
-				terms[key] = append(terms[key], i)
-				continue
-			case HasDictionary(t.Field):
-				indexed = append(indexed, i)
-			default:
-				key := t.Field.Name()
-				if t.Field.IsText() && !t.Field.Filtered || t.Field.Keyword && !t.Field.KeywordFiltered {
-					key = t.Field.Path[:strings.LastIndexByte(t.Field.Path, '.')+1]
-				}
-				members[key] = append(members[key], i)
-			}
+		if t, ok := l.repeated(); ok {
+			counts[t.Field.Name()]++
 			if t.Field.IsText() || t.Field.Nested != "" {
 				repeats[t.Field.Repeats()] = append(repeats[t.Field.Repeats()], i)
 			}
+		}
+	}
+	scans := func(i int) bool { return !HasDictionary(fieldOf(leaves[i].Node)) }
+	for column, list := range repeats {
+		if len(list) <= maxCounted && !slices.ContainsFunc(list, scans) {
+			groups[leafGroup{occurrences, column}] = list
+			delete(repeats, column)
+		}
+	}
+	for i, l := range leaves {
+		if _, phrase := l.Node.(algebra.Phrase); phrase {
+			selects, read = append(selects, c.leaf(l, i)), true
 			continue
 		}
-		selects = append(selects, c.leaf(l, i))
-		_, phrase := l.Node.(algebra.Phrase)
-		read = read || phrase
-	}
-	for _, key := range slices.Sorted(maps.Keys(terms)) {
-		if list := terms[key]; len(list) > 1 {
-			selects = append(selects, c.termsOf(leaves, list))
-		} else {
-			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
+		group := l.group()
+		if t, ok := l.repeated(); ok {
+			if slices.Contains(groups[leafGroup{occurrences, t.Field.Repeats()}], i) {
+				continue
+			}
+			if Scans(t.Field, counts[t.Field.Name()], rows) {
+				group = leafGroup{read: scanned}
+			}
 		}
+		groups[group] = append(groups[group], i)
 	}
-	if len(indexed) > 0 {
-		selects = append(selects, c.membersOf(leaves, indexed))
-	}
-	for _, key := range slices.Sorted(maps.Keys(members)) {
-		selects = append(selects, c.membersOf(leaves, members[key]))
+	for _, group := range slices.SortedFunc(maps.Keys(groups), leafGroup.compare) {
+		list := groups[group]
+		switch {
+		case group.read == scanned:
+			selects = append(selects, c.scanOf(leaves, list))
+		case group.read == members:
+			selects = append(selects, c.membersOf(leaves, list))
+		case len(list) == 1:
+			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
+		case group.read == occurrences:
+			selects = append(selects, c.termsOf(leaves, list))
+		default:
+			selects = append(selects, c.elementsOf(leaves, list))
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(repeats)) {
 		selects = append(selects, c.repeatsOf(leaves, repeats[key]))
 	}
-	for _, key := range slices.Sorted(maps.Keys(patterns)) {
-		selects = append(selects, c.patternsOf(leaves, patterns[key]))
+	return c.statements(selects, names, read, n)
+}
+
+// statements distributes selects among at most n statements.
+func (c *compiler) statements(selects []string, parts string, tokensRead bool, n int) []Statement {
+	statements := make([]Statement, 0, n)
+	for i := range min(n, len(selects)) {
+		var some []string
+		for k := i; k < len(selects); k += n {
+			some = append(some, selects[k])
+		}
+		s := Statement{
+			SQL:        strings.ReplaceAll(strings.Join(some, " UNION ALL "), partsMark, parts),
+			Parameters: maps.Clone(c.params), Tables: maps.Clone(c.tables), TokensRead: tokensRead,
+		}
+		maps.DeleteFunc(s.Parameters, func(name, _ string) bool { return !strings.Contains(s.SQL, "{"+name+":") })
+		maps.DeleteFunc(s.Tables, func(name string, _ []string) bool {
+			return !strings.Contains(s.SQL, " FROM "+name+")")
+		})
+		statements = append(statements, s)
 	}
-	sql := strings.ReplaceAll(strings.Join(selects, " UNION ALL "), partsMark, names)
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
+	return statements
+}
+
+// leafGroup is what the leaves of a select have in common.
+type leafGroup struct{ read, of string }
+
+func (g leafGroup) compare(h leafGroup) int {
+	return cmp.Or(strings.Compare(g.read, h.read), strings.Compare(g.of, h.of))
+}
+
+// The ways in which leaves are read.
+const (
+	members     = "members"     // of people who have any of them: as bitmaps
+	scanned     = "scanned"     // in the values of a field: all terms at once
+	occurrences = "occurrences" // of terms of one field, with their frequencies
+	elements    = "elements"    // that match a leaf without frequencies
+)
+
+// group returns the group of a leaf that is no phrase. An index answers all leaves of a group, or none of them.
+func (l Leaf) group() leafGroup {
+	f := fieldOf(l.Node)
+	of := ""
+	term, isTerm := l.Node.(algebra.Term)
+	_, isSet := l.Node.(algebra.Set)
+	switch {
+	case isTerm && (l.Path != "" || !hasRepeats(term.Field)):
+		return leafGroup{occurrences, l.Path + "\x00" + f.Name()}
+	case f.Linked || f.Identity: // in another table, or found by the key
+		of = f.Name()
+	case (isTerm || isSet) && HasDictionary(f):
+		of = "indexed"
+	case (isTerm || isSet) && (f.IsText() && f.Filtered || f.Keyword && f.KeywordFiltered):
+		of = f.Name()
+	case isTerm || isSet: // The filter of the table excludes them by object.
+		of = f.Path[:strings.LastIndexByte(f.Path, '.')+1]
+	}
+	if l.Path != "" {
+		return leafGroup{elements, l.Path + "\x00" + of}
+	}
+	return leafGroup{members, of}
+}
+
+// Repeated returns the field of a leaf that is a term whose frequencies are those of a column of repeats.
+func (l Leaf) Repeated() (f algebra.Field, ok bool) {
+	t, ok := l.repeated()
+	return t.Field, ok
+}
+
+// Weight returns what a leaf adds to the duration of a statement: 8 for most, less for those of many terms of a field,
+// which are read together, and more for long lists. terms are the numbers of terms with repeats, by field.
+func (l Leaf) Weight(terms map[string]int, rows int) int {
+	if f, ok := l.Repeated(); ok && Scans(f, terms[f.Name()], rows) {
+		return 1
+	}
+	if s, ok := l.Node.(algebra.Set); ok {
+		return 8 + len(s.Values)/32
+	}
+	return 8
+}
+
+// repeated returns the term of a leaf whose frequencies are those of a column of repeats.
+func (l Leaf) repeated() (t algebra.Term, ok bool) {
+	t, ok = l.Node.(algebra.Term)
+	return t, ok && l.Path == "" && hasRepeats(t.Field)
+}
+
+// Scans reports whether a number of terms of a field are read by scanning its values: a condition takes 0.6 ms to plan,
+// as long as a scan of 4,096 short values. Fields with repeats of their own are long. Without an index, conditions
+// scan, too.
+func Scans(f algebra.Field, terms, rows int) bool {
+	return terms > 4 && (!HasDictionary(f) || !f.Counted && terms*4096 >= rows)
 }
 
 // hasRepeats reports whether the frequencies of a field's terms are those of a column of repeats.
@@ -129,20 +218,30 @@ func hasRepeats(f algebra.Field) bool {
 	return f.IsString() && f.Subfield == "" && !f.Linked && !f.Identity
 }
 
-// membersOf reads which people have several terms, in one select: planning a select of a wide table takes longer than
-// finding a term. An index answers all of them, or they are of one field or object.
+// membersOf reads which people match several leaves without frequencies, or with repeats.
 func (c *compiler) membersOf(leaves []Leaf, numbers []int) string {
 	root := &scope{}
 	conditions, states := make([]string, len(numbers)), make([]string, len(numbers))
 	for k, i := range numbers {
-		conditions[k] = c.match(leaves[i].Node, root)
+		condition := c.match(leaves[i].Node, root)
 		states[k] = "(toUInt16(" + strconv.Itoa(i) + "), unhex(hex(groupBitmapStateIf(toUInt32(_part_offset), " +
-			conditions[k] + "))))"
+			condition + "))))"
+		switch conditions[k] = yes; leaves[i].Node.(type) {
+		case algebra.Term, algebra.Set: // Others are not answered by an index.
+			conditions[k] = condition
+		}
 	}
 	return "SELECT u.1 AS leaf, part, toUInt32(0) AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " +
 		"u.2 FROM (SELECT toString(_part) AS part, arrayJoin([" + strings.Join(states, ", ") + "]) AS u" +
 		rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) + " GROUP BY part)"
 }
+
+// maxCounted is the maximum number of terms whose repeats are counted one by one, in the select that finds the terms.
+const maxCounted = 4
+
+// maxCandidateTerms is the maximum number of terms whose people are found by an index before their repeats are read:
+// each takes 0.6 ms to plan.
+const maxCandidateTerms = 16
 
 // repeatsOf reads the frequencies above 1 of terms in one column of repeats, and in how many further elements they are.
 func (c *compiler) repeatsOf(leaves []Leaf, numbers []int) string {
@@ -150,13 +249,13 @@ func (c *compiler) repeatsOf(leaves []Leaf, numbers []int) string {
 	column := ""
 	var conditions, hashes, texts, from, to []string
 	for _, i := range numbers {
-		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatement
-		condition := yes
-		if HasDictionary(t.Field) {
-			condition = c.match(t, root)
-		}
+		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatements
+		condition := c.match(t, root)
 		if condition == no {
 			continue
+		}
+		if !HasDictionary(t.Field) || len(numbers) > maxCandidateTerms {
+			condition = yes
 		}
 		column = t.Field.Repeats()
 		conditions = append(conditions, condition)
@@ -183,8 +282,36 @@ func (c *compiler) repeatsOf(leaves []Leaf, numbers []int) string {
 		") GROUP BY leaf, part, row) GROUP BY leaf, part, frequency, spread"
 }
 
-// termsOf reads several terms in one select, of one field: its columns are read once, and planning a select of a wide
-// table takes longer than finding a term.
+// scanOf reads which people have several terms, from the values of their fields.
+func (c *compiler) scanOf(leaves []Leaf, numbers []int) string {
+	fields := make(map[string]algebra.Field)
+	texts, leafNumbers := make(map[string][]string), make(map[string][]string)
+	for _, i := range numbers {
+		t := leaves[i].Node.(algebra.Term) //nolint:forcetypeassert // see LeafStatements
+		if c.match(t, &scope{}) == no {
+			continue
+		}
+		name := t.Field.Name()
+		fields[name], texts[name] = t.Field, append(texts[name], t.Text)
+		leafNumbers[name] = append(leafNumbers[name], strconv.Itoa(i))
+	}
+	if len(fields) == 0 { // no term can match
+		return c.membersOf(leaves, numbers)
+	}
+	var lists []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		lists = append(lists, "arrayFilter(n -> n != toUInt16(65535), arrayMap(v -> transform(v, "+
+			c.param("Array(String)", quoteList(texts[name]))+", "+
+			c.param("Array(UInt16)", "["+strings.Join(leafNumbers[name], ",")+"]")+", toUInt16(65535)), "+
+			c.values(fields[name])+"))")
+	}
+	return "SELECT leaf, part, toUInt32(0) AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " +
+		"unhex(hex(groupBitmapState(row))) FROM (SELECT toString(_part) AS part, toUInt32(_part_offset) AS row, " +
+		"arrayJoin(arrayConcat(" + strings.Join(lists, ", ") + ")) AS leaf" +
+		rowsOfParts(leaves[numbers[0]].Node, yes) + ") GROUP BY leaf, part"
+}
+
+// termsOf reads several terms of one field with their frequencies: its columns are read once.
 func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	var pairs, conditions []string
@@ -197,13 +324,12 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 		}
 		frequency, spread := c.frequencies(n, inner)
 		value := "toFloat64(" + frequency + ")"
-		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatement
-		case t.Field.IsText(): // 0 if it does not match
-		case !inner.nested():
+		switch t := n.(algebra.Term); { //nolint:forcetypeassert // see LeafStatements
+		case !inner.nested() && (!t.Field.IsText() || hasRepeats(t.Field)):
 			value = "if(" + condition + ", " + value + ", 0.)"
-		default:
+		case !t.Field.IsText():
 			value = "toFloat64(" + c.match(n, inner) + ")"
-		}
+		} // that of a text is 0 if it does not match
 		pairs = append(pairs, "(toUInt16("+strconv.Itoa(i)+"), "+value+", toUInt32("+spread+"))")
 	}
 	list, where := "["+strings.Join(pairs, ", ")+"]", or(conditions...)
@@ -217,14 +343,13 @@ func (c *compiler) termsOf(leaves []Leaf, numbers []int) string {
 			") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element +
-		") AS element, u.2 AS frequency, u.3 AS spread, " + members +
+		") AS element, u.2 AS frequency, u.3 AS spread, " + rowSet +
 		" FROM (SELECT _part, _part_offset, " + joined + rowsOfParts(leaves[numbers[0]].Node, where) +
 		") GROUP BY part, leaf, element, frequency, spread"
 }
 
-// patternsOf reads several patterns of one path in one select: in small tables, planning a select of a wide table takes
-// longer than matching a pattern.
-func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
+// elementsOf reads which elements of a path match several leaves without frequencies.
+func (c *compiler) elementsOf(leaves []Leaf, numbers []int) string {
 	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
 	pairs := make([]string, len(numbers))
 	conditions := make([]string, len(numbers))
@@ -233,16 +358,10 @@ func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
 		conditions[k] = c.necessary(n, root)
 		pairs[k] = "(toUInt16(" + strconv.Itoa(i) + "), toUInt8(" + c.match(n, inner) + "))"
 	}
-	list := "[" + strings.Join(pairs, ", ") + "]"
-	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
-	if inner.nested() {
-		element = "number"
-		joined = "arrayJoin(" + inner.numbered(list, "1") +
-			") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
-	}
-	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element +
-		") AS element, toFloat64(1) AS frequency, toUInt32(0) AS spread, " + members +
-		" FROM (SELECT _part, _part_offset, " + joined + rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) +
+	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(number) AS element, toFloat64(1) AS frequency, " +
+		"toUInt32(0) AS spread, " + rowSet + " FROM (SELECT _part, _part_offset, arrayJoin(" +
+		inner.numbered("["+strings.Join(pairs, ", ")+"]", "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(" +
+		"x -> x.2 > 0, e.2)) AS u" + rowsOfParts(leaves[numbers[0]].Node, or(conditions...)) +
 		") GROUP BY part, leaf, element"
 }
 
@@ -254,8 +373,8 @@ func rowsOfParts(leaf algebra.Node, condition string) string {
 	return rowsOf(fieldOf(leaf).SearchField, "_part IN "+partsMark, condition)
 }
 
-// members is the aggregate of the offsets of rows.
-const members = "unhex(hex(groupBitmapState(toUInt32(_part_offset))))"
+// rowSet is the aggregate of the offsets of rows.
+const rowSet = "unhex(hex(groupBitmapState(toUInt32(_part_offset))))"
 
 func (c *compiler) leaf(l Leaf, number int) string {
 	head := "SELECT toUInt16(" + strconv.Itoa(number) + ") AS leaf, toString(_part) AS part, "
@@ -264,7 +383,7 @@ func (c *compiler) leaf(l Leaf, number int) string {
 		condition := c.match(l.Node, root)
 		frequency, spread := c.frequencies(l.Node, root)
 		return head + "toUInt32(0) AS element, toFloat64(" + frequency + ") AS frequency, toUInt32(" + spread +
-			") AS spread, " + members + rowsOfParts(l.Node, condition) + " GROUP BY part, frequency, spread"
+			") AS spread, " + rowSet + rowsOfParts(l.Node, condition) + " GROUP BY part, frequency, spread"
 	}
 	inner := &scope{path: l.Path}
 	condition := c.match(l.Node, inner)
@@ -273,7 +392,7 @@ func (c *compiler) leaf(l Leaf, number int) string {
 	if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() && condition != no {
 		value = "toFloat64(" + frequency + ")" // 0 if it does not match
 	}
-	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members +
+	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + rowSet +
 		" FROM (SELECT _part, _part_offset, arrayJoin(" + inner.numbered(value, "x.2 > 0") + ") AS u" +
 		rowsOfParts(l.Node, c.necessary(l.Node, &scope{})) + ") GROUP BY part, element, frequency"
 }
@@ -290,6 +409,18 @@ func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread stri
 	case algebra.Term:
 		f := n.Field
 		switch {
+		case hasRepeats(f) && !s.nested():
+			if !f.IsText() && f.Nested == "" {
+				break
+			}
+			hash := f.TermHash(n.Text, f.Keyword)
+			first := "countEqual(" + f.Repeats() + ", " + strconv.FormatUint(hash|readmodel.NewElement, 10) + ")"
+			if f.IsText() {
+				frequency = "1 + countEqual(" + f.Repeats() + ", " + strconv.FormatUint(hash, 10) + ") + " + first
+			}
+			if f.Nested != "" {
+				spread = first
+			}
 		case f.IsText():
 			frequency = "countEqual(" + c.tokens(f, s) + ", " + c.str(n.Text) + ")"
 			if s.many(f) {
@@ -424,7 +555,7 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 		head := "SELECT toUInt16(" + strconv.Itoa(i) + ") AS text, toString(_part) AS part, "
 		sizes := sizes(t.Field)
 		if t.Path != "" {
-			selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members +
+			selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + rowSet +
 				" FROM (SELECT _part, _part_offset, arrayJoin(arrayFilter(x -> x.2 > 0, arrayMap((i, n) -> (i, n), " +
 				"arrayEnumerate(" + sizes + "), " + sizes + "))) AS u" +
 				rowsOf(t.Field.SearchField, "_part IN "+names, yes) + ") GROUP BY part, element, words"
@@ -434,7 +565,7 @@ func LengthsStatement(texts []Text, parts []string) Statement {
 		if t.Field.Nested != "" {
 			words = "arraySum(" + sizes + ")"
 		}
-		selects[i] = head + "toUInt32(0) AS element, toUInt32(" + words + ") AS words, " + members +
+		selects[i] = head + "toUInt32(0) AS element, toUInt32(" + words + ") AS words, " + rowSet +
 			rowsOf(t.Field.SearchField, "_part IN "+names, yes) + " AND words > 0 GROUP BY part, words"
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
@@ -451,7 +582,7 @@ func ElementsStatement(of *readmodel.SearchCollection, path string, parts []stri
 			break
 		}
 	}
-	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members +
+	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + rowSet +
 		" FROM " + table + " WHERE _part IN " + c.strs(parts) +
 		" AND elements > 0 GROUP BY part, elements", Parameters: c.params}
 }

@@ -104,6 +104,15 @@ func fits(f algebra.Field, path string) bool { return path == "" || f.Nested == 
 // maxLeaves is the maximum number of leaves, equal ones counted each: more exceed the time limit whatever they match.
 const maxLeaves = 8192
 
+// CheckLeaves returns a [TooLarge] if a query has more leaves than are ranked.
+func CheckLeaves(n int) error {
+	if n <= maxLeaves {
+		return nil
+	}
+	return &TooLarge{fmt.Sprintf("the query has more than %d pairs of a word and a field: name fewer fields, or fewer "+
+		"words", maxLeaves)}
+}
+
 // members returns the posting list of a leaf, empty without a view.
 func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*matched, error) {
 	if !fits(f, path) {
@@ -112,11 +121,9 @@ func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*match
 	if c.view == nil {
 		leaf := planner.Leaf{Node: n, Path: path}
 		key := leaf.Key()
-		if c.keys = append(c.keys, key); len(c.keys) > maxLeaves {
-			return nil, &TooLarge{
-				fmt.Sprintf("the query has more than %d pairs of a word and a field: name fewer fields, or "+
-					"fewer words", maxLeaves),
-			}
+		c.keys = append(c.keys, key)
+		if err := CheckLeaves(len(c.keys)); err != nil {
+			return nil, err
 		}
 		c.needs.leaves[key] = leaf
 		if path != "" {

@@ -47,8 +47,9 @@ func (x *Index) Explain(ctx context.Context, s *Snapshot, q *Question) ([]Readin
 // explainReads returns the statements for the parts of a replica.
 func explainReads(of *readmodel.SearchCollection, n *needs, views []*view) (out []Reading) {
 	var names []string
+	rows := 0
 	for _, v := range views {
-		names = append(names, v.part.name)
+		names, rows = append(names, v.part.name), rows+v.part.size
 	}
 	add := func(step string, statement planner.Statement) {
 		if len(views) > 0 {
@@ -75,7 +76,9 @@ func explainReads(of *readmodel.SearchCollection, n *needs, views []*view) (out 
 	}
 	for _, list := range [][]planner.Leaf{leaves, phrases} {
 		for some := range slices.Chunk(list, maxLeavesPerStatement) {
-			add(stepLeaves, planner.LeafStatement(some, names))
+			for _, statement := range planner.LeafStatements(some, names, rows, 1) {
+				add(stepLeaves, statement)
+			}
 		}
 	}
 	var texts []planner.Text

@@ -191,10 +191,11 @@ func samePart(a, b *part) bool { return a.identity == b.identity }
 type part struct {
 	replica        planner.Replica
 	name, identity string
-	rows           int // as counted by the server
-	size           int // the last offset plus one
+	rows           int  // as counted by the server
+	size           int  // the last offset plus one
+	masked         bool // rows were deleted from it
 	hashes         []uint64
-	deleted        []uint64       // bits of the rows of deleted records, nil if there are none
+	deleted        []uint64       // bits of the rows of deleted records, which have no texts; nil if there are none
 	twins          []uint64       // hashes that several rows have
 	ids            map[int]string // profile IDs of the rows of people who share a hash with others
 	identified     *identities
@@ -458,6 +459,7 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 			return fmt.Errorf("postings: row %d of part %s after %d of %d", offset, p.name, len(hashes), p.rows)
 		}
 		for len(hashes) < int(offset) { // rows that were deleted from the part
+			p.masked = true
 			deleted = append(deleted, uint32(len(hashes))) //nolint:gosec // a part has fewer rows
 			hashes = append(hashes, hash)                  // keeps the order
 		}
@@ -474,6 +476,7 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 		return err
 	}
 	p.hashes, p.size = hashes, len(hashes)
+	p.masked = p.masked || p.size < p.rows
 	if len(deleted) > 0 {
 		p.deleted = make([]uint64, words(p.size))
 		for _, row := range deleted {

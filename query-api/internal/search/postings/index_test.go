@@ -335,6 +335,54 @@ func TestIndex_RefreshesUntilPartsStay(t *testing.T) {
 	require.EqualValues(t, 1000, n)
 }
 
+// Terms of replaced, deleted and hidden people remain in the index of a part. Only then it is read whether others have
+// them.
+func TestIndex_LivingTermsAreThoseOfVisiblePeople(t *testing.T) {
+	db := newTable(t)
+	ctx := t.Context()
+	x := newIndex(t, postings.Config{}, db.query)
+	living := func(hidden ...uint64) ([]string, bool) {
+		var terms []string
+		var before int64
+		for {
+			s, err := x.Latest(ctx)
+			require.NoError(t, err)
+			before = db.read.Load()
+			terms, err = x.Living(ctx, s, headline("").(algebra.Term).Field, []string{"a", "b"}, hidden, false)
+			if postings.Changed(err) {
+				continue
+			}
+			require.NoError(t, err)
+			return terms, db.read.Load() > before
+		}
+	}
+	db.put(ctx, 1, 0, 100, "if(number < 10, 'a', 'b')", "false")
+	terms, read := living()
+	require.Equal(t, []string{"a", "b"}, terms)
+	require.False(t, read, "all are visible")
+	hashes := make([]uint64, 10)
+	for i := range hashes {
+		require.NoError(t, db.conn.QueryRow(ctx, fmt.Sprintf("SELECT cityHash64(%d)", i)).Scan(&hashes[i]))
+	}
+	terms, read = living(hashes[:9]...)
+	require.Equal(t, []string{"a", "b"}, terms)
+	require.True(t, read)
+	terms, _ = living(hashes...)
+	require.Equal(t, []string{"b"}, terms, "hidden")
+	db.put(ctx, 2, 0, 10, "'b'", "false")
+	terms, _ = living()
+	require.Equal(t, []string{"b"}, terms, "replaced")
+	db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
+	db.put(ctx, 3, 200, 300, "'a'", "false")
+	db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
+	terms, read = living()
+	require.Equal(t, []string{"a", "b"}, terms)
+	require.False(t, read, "merged")
+	db.do(ctx, "DELETE FROM search_people WHERE toUInt64(profile_id) >= 200")
+	terms, _ = living()
+	require.Equal(t, []string{"b"}, terms, "rows were deleted from the part")
+}
+
 func TestIndex_FinishesTimedOutLoadInBackground(t *testing.T) {
 	const people = 1000
 	db := newTable(t)
@@ -359,7 +407,7 @@ func TestIndex_FinishesTimedOutLoadInBackground(t *testing.T) {
 	s, err := x.Latest(ctx)
 	require.NoError(t, err)
 	words := []algebra.Node{headline("a"), headline("b")}
-	for i := range 70 { // more than one statement reads
+	for i := range 600 { // more than one statement reads
 		words = append(words, headline(fmt.Sprint(i)))
 	}
 	either := &postings.Question{Node: algebra.Bool{Should: words, Minimum: 1}, Stats: planner.NewStats(), Workers: 1}

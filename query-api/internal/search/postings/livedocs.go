@@ -234,6 +234,30 @@ func (p *part) allAlive() {
 	clip(0, p.size, p.alive)
 }
 
+// visible returns the bits of the live rows that are not of hidden people, nil if no other row has texts.
+func (p *part) visible(hidden []uint64) []uint64 {
+	shown := part{size: p.size, alive: slices.Clone(p.alive)}
+	if shown.alive == nil {
+		shown.allAlive()
+	}
+	for _, hash := range hidden {
+		for row := p.row(hash); row < p.size && p.hashes[row] == hash; row++ {
+			shown.kill(row)
+		}
+	}
+	without := p.size
+	for w := range shown.alive {
+		without -= bits.OnesCount64(shown.alive[w])
+		if p.deleted != nil {
+			without -= bits.OnesCount64(p.deleted[w])
+		}
+	}
+	if without == 0 && !p.masked {
+		return nil
+	}
+	return shown.alive
+}
+
 func (p *part) kill(row int) {
 	if p.alive == nil {
 		p.allAlive()

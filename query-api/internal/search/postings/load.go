@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/search/planner"
 	"muster/schemas/readmodel"
@@ -39,8 +43,14 @@ func (n *needs) valuesKey(v *view, name string) entryKey {
 	return v.key(valuesKind, name, n.values[name].Linked)
 }
 
+// reader is a query that reads: the number of its concurrent statements, and whether it yields to cheaper ones.
+type reader struct {
+	workers  int
+	yielding bool
+}
+
 // views reads what a query needs and is not cached. It returns errChanged if a part disappears meanwhile.
-func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool) ([]*view, error) {
+func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, r reader) ([]*view, error) {
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
 		views[i] = newView(p, s)
@@ -52,7 +62,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 		return views, nil
 	}
 	loads := x.loads[0]
-	if yielding {
+	if r.yielding {
 		loads = x.loads[1]
 	}
 	select {
@@ -65,7 +75,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 		return views, nil
 	}
 	for _, some := range byReplica(views) {
-		l := &loader{Index: x, ctx: ctx, snapshot: s, views: some}
+		l := &loader{Index: x, ctx: ctx, snapshot: s, views: some, workers: r.workers}
 		if err := l.load(n); err != nil {
 			if ctx.Err() != nil {
 				l.leave(n)
@@ -94,14 +104,32 @@ func byReplica(views []*view) [][]*view {
 	return out
 }
 
-// load reads what the views lack.
+// load reads what the views lack: first where elements are, then the rest, concurrently if there are several workers.
 func (l *loader) load(n *needs) error {
-	for _, step := range []func(*needs) error{l.loadElements, l.loadLeaves, l.loadNorms, l.loadValues} {
-		if err := step(n); err != nil {
-			return err
-		}
+	if err := l.loadElements(n); err != nil {
+		return err
 	}
-	return nil
+	if err := l.loadValues(n, true); err != nil {
+		return err
+	}
+	var g errgroup.Group
+	g.SetLimit(max(1, l.workers))
+	var failed atomic.Bool
+	for _, step := range []func() error{
+		func() error { return l.loadLeaves(n) },
+		func() error { return l.loadNorms(n) },
+		func() error { return l.loadValues(n, false) },
+	} {
+		g.Go(func() error {
+			if failed.Load() {
+				return nil
+			}
+			err := step()
+			failed.Store(err != nil)
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // fill fills views from the cache and reports whether nothing is missing.
@@ -145,11 +173,15 @@ type loader struct {
 	ctx        context.Context
 	snapshot   *Snapshot
 	views      []*view
-	read       []entry
-	bytes      int  // of read
+	workers    int  // statements that run concurrently; less than 2: one
 	background bool // no search waits for it
+
+	reading sync.Mutex // guards the fields below and the maps of views while several workers read
+	read    []entry
+	bytes   int // of read
 }
 
+// note records data for the cache. It requires reading to be locked.
 func (l *loader) note(key entryKey, value sized) {
 	l.read = append(l.read, entry{key, value})
 	l.bytes += value.bytes()
@@ -162,7 +194,7 @@ func isLinked(of *readmodel.SearchCollection, path string) bool {
 	})
 }
 
-// checkSize returns an error if the data read exceeds the memory limit.
+// checkSize returns an error, with reading locked, if the data read exceeds the memory limit.
 func (l *loader) checkSize() error {
 	if l.bytes > l.cfg.MaxBytes {
 		return &TooLarge{
@@ -183,7 +215,7 @@ func (l *loader) leave(n *needs) {
 	l.working.Go(func() {
 		ctx, cancel := context.WithTimeout(background(l.lifetime), SharedTimeout)
 		defer cancel()
-		l.ctx, l.background = ctx, true
+		l.ctx, l.background, l.workers = ctx, true, 1
 		if first {
 			defer l.finishing.Store(false)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"sort"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -230,6 +231,19 @@ func (l *matched) each(visit func(unit uint32, place int)) {
 			place++
 		}
 	}
+}
+
+// intersects reports whether a unit is in bits; nil has all.
+func (l *matched) intersects(bits []uint64) bool {
+	if bits == nil {
+		return l.n > 0
+	}
+	for w, word := range l.bits {
+		if word&bits[w] != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(l.ids, func(id uint32) bool { return bits[id>>6]>>(id&63)&1 != 0 })
 }
 
 // readMembers decodes a groupBitmapState: a count followed by four bytes each if there are few, otherwise the length

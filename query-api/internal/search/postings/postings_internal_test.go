@@ -347,7 +347,7 @@ func TestCache_EvictsLeastRecentlyUsed(t *testing.T) {
 func TestBatchSize_AdaptsToDurations(t *testing.T) {
 	s := batchSize{most: 16}
 	record := func(read int, elapsed time.Duration, whole bool) int {
-		s.record(read, elapsed, whole)
+		s.record(read == s.length(), elapsed, whole)
 		return s.length()
 	}
 	require.Equal(t, 16, s.length())
@@ -358,7 +358,7 @@ func TestBatchSize_AdaptsToDurations(t *testing.T) {
 	require.Equal(t, 4, record(8, 200*time.Millisecond, false), "timed out")
 	require.Equal(t, 4, record(2, 50*time.Millisecond, true), "nothing more to read")
 	for range 5 {
-		s.record(1, 2*time.Second, false)
+		s.record(true, 2*time.Second, false)
 	}
 	require.Equal(t, 1, s.length(), "never none")
 	require.Equal(t, 2, record(1, 10*time.Millisecond, true), "a fast one")

@@ -68,11 +68,7 @@ func (l *loader) lengths(node algebra.Node) error {
 	}
 	n := newNeeds()
 	n.norms, n.paths = c.needs.norms, c.needs.paths
-	people := 0
-	for _, v := range l.views {
-		people += v.part.size
-	}
-	if people*len(n.norms) > l.cfg.MaxBytes/2 {
+	if l.rows()*len(n.norms) > l.cfg.MaxBytes/2 {
 		return errors.New("postings: the lengths exceed half of the memory")
 	}
 	l.cache.fill(l.Index, l.views, n)

@@ -186,20 +186,28 @@ func (p *innerPlan) find(row int) (list []Element, invalid bool) {
 // an error of reading.
 func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, error) {
 	scored := q.scored()
-	if q.First {
-		if err := x.count(ctx, s, q); err != nil {
+	newCompiler := func() compiler {
+		return compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx, yielding: q.Yielding}}
+	}
+	if q.First && NeedsCounts(q) {
+		wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
+		first := newCompiler()
+		early := len(wanted) <= maxEarlyTerms && len(s.parts) > 0
+		if early {
+			if _, err := first.plan(q, scored); err != nil {
+				return nil, err
+			}
+		}
+		if err := x.count(ctx, s, q, wanted, first.needs, early); err != nil {
 			return nil, err
 		}
 	}
-	c := compiler{
-		stats: q.Stats, needs: newNeeds(),
-		weights: planner.NewWeights(q.Stats, append(planner.SortFilters(q.Sort), q.Node)...),
-		pace:    &pace{ctx: ctx, yielding: q.Yielding},
-	}
+	c := newCompiler()
+	c.weights = planner.NewWeights(q.Stats, append(planner.SortFilters(q.Sort), q.Node)...)
 	if _, err := c.plan(q, scored); err != nil {
 		return nil, err
 	}
-	views, err := x.views(ctx, s, c.needs, q.Yielding)
+	views, err := x.views(ctx, s, c.needs, q.reader())
 	if err != nil {
 		return nil, err
 	}
@@ -278,6 +286,8 @@ func (c *compiler) worker(ctx context.Context, x *Index) (own *compiler, done fu
 		x.buffers.Put(own.buffers)
 	}
 }
+
+func (q *Question) reader() reader { return reader{q.Workers, q.Yielding} }
 
 // scored reports whether scores are computed.
 func (q *Question) scored() bool { return q.Limit > 0 && (q.TrackScores || planner.Scored(q.Sort)) }
@@ -399,13 +409,15 @@ func NeedsCounts(q *Question) bool {
 	return planner.ScoresDecide(q.Node) || (q.TrackScores || planner.Scores(q.Node, q.Sort)) && q.Limit > 0
 }
 
-// count counts the terms that scores need, each in all live people and elements.
-func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
-	if !NeedsCounts(q) {
-		return nil
-	}
-	wanted := planner.Wanted(q.Node, planner.SortFilters(q.Sort), q.Stats)
-	n := newNeeds()
+// maxEarlyTerms is the maximum number of terms with which all that a question needs is read before it is known which of
+// them exist.
+const maxEarlyTerms = 8
+
+// count counts the terms that scores need, each in all live people and elements, and their fields. It also reads n. If
+// early, it reads all at the same time.
+func (x *Index) count(
+	ctx context.Context, s *Snapshot, q *Question, wanted map[string]algebra.Term, n *needs, early bool,
+) error {
 	leaves := make(map[string]string) // keys of uncounted terms, by those of the terms
 	for key, t := range wanted {
 		if q.Stats.Absent[key] {
@@ -419,21 +431,66 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 		leaves[key] = leaf.Key()
 		n.leaves[leaves[key]] = leaf
 	}
-	if len(leaves) > 0 {
-		views, err := x.views(ctx, s, n, q.Yielding)
-		if err != nil {
-			return err
+	early = early && len(leaves) > 0
+	var g errgroup.Group
+	g.SetLimit(max(1, q.Workers))
+	var views []*view
+	g.Go(func() (err error) {
+		if len(leaves) > 0 {
+			views, err = x.views(ctx, s, n, q.reader())
 		}
-		for key, leaf := range leaves {
-			total := int64(0)
-			for _, v := range views {
-				total += v.units(v.leaves[leaf], wanted[key].Field.CountsElements())
-			}
-			s.terms.count(key, total)
-			q.Stats.Count(key, total)
+		return err
+	})
+	if early {
+		g.Go(func() error { return q.CountFields(ctx, s) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for key, leaf := range leaves {
+		total := int64(0)
+		for _, v := range views {
+			total += v.units(v.leaves[leaf], wanted[key].Field.CountsElements())
 		}
+		s.terms.count(key, total)
+		q.Stats.Count(key, total)
+	}
+	if early {
+		return nil
 	}
 	return q.CountFields(ctx, s)
+}
+
+// Living returns those of some texts, found in the parts of a snapshot as terms of a field, that a live person has who
+// is not hidden. Unless people were replaced, deleted or hidden, each term is of such a person, and nothing is read.
+func (x *Index) Living(
+	ctx context.Context, s *Snapshot, f algebra.Field, texts []string, hidden []uint64, yielding bool,
+) ([]string, error) {
+	whole, visible := !f.Linked, make(map[*part][]uint64, len(s.parts))
+	for _, p := range s.parts {
+		visible[p] = p.visible(hidden)
+		whole = whole && visible[p] == nil
+	}
+	if whole {
+		return texts, nil
+	}
+	n, leaves := newNeeds(), make([]string, len(texts))
+	for i, text := range texts {
+		leaf := planner.Leaf{Node: algebra.Term{Field: f, Text: text}}
+		leaves[i] = leaf.Key()
+		n.leaves[leaves[i]] = leaf
+	}
+	views, err := x.views(ctx, s, n, reader{1, yielding})
+	if err != nil {
+		return nil, err
+	}
+	var living []string
+	for i, text := range texts {
+		if slices.ContainsFunc(views, func(v *view) bool { return v.leaves[leaves[i]].intersects(visible[v.part]) }) {
+			living = append(living, text)
+		}
+	}
+	return living, nil
 }
 
 // units returns how many live people have a term, and how many of their elements.

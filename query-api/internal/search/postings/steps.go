@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
@@ -34,6 +35,8 @@ func (l *loader) readParts(step string, statement planner.Statement, scan func(d
 
 // lacking are the views without some data, by the names of their parts.
 func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names []string) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	byName = make(map[string]*view)
 	for _, v := range l.views {
 		if !has(v) {
@@ -121,26 +124,33 @@ func (s *batchSize) length() int {
 	return s.most >> s.halved
 }
 
-// record adapts the size to a statement that read a number of items and whether it completed.
-func (s *batchSize) record(read int, elapsed time.Duration, whole bool) {
+// record adapts the size to a statement that read some items, whether these were as many as possible, and whether it
+// completed.
+func (s *batchSize) record(full bool, elapsed time.Duration, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	length := s.most >> s.halved
 	switch {
-	case length > 1 && (elapsed > longStatement || !whole && elapsed > cutStatement):
+	case s.most>>s.halved > 1 && (elapsed > longStatement || !whole && elapsed > cutStatement):
 		s.halved++
-	case whole && elapsed < shortStatement && read == length && s.halved > 0:
+	case whole && elapsed < shortStatement && full && s.halved > 0:
 		s.halved--
 	}
 }
 
-// inBatches calls read with batches of keys.
-func (l *loader) inBatches(batchSize *batchSize, all []string, read func(some []string) error) error {
+// inBatches calls read with batches of keys. weight returns what a key counts, in eighths of an item of a batch.
+func (l *loader) inBatches(
+	batchSize *batchSize, all []string, weight func(key string) int, read func(some []string) error,
+) error {
 	for len(all) > 0 {
-		some := all[:min(len(all), batchSize.length())]
+		n, sum, most := 0, 0, 8*batchSize.length()
+		for n < len(all) && (n == 0 || sum+weight(all[n]) <= most) {
+			sum += weight(all[n])
+			n++
+		}
+		some := all[:n]
 		began := time.Now()
 		err := read(some)
-		batchSize.record(len(some), time.Since(began), err == nil)
+		batchSize.record(sum == most || n < len(all), time.Since(began), err == nil)
 		if err == nil {
 			err = l.keep()
 		}
@@ -175,12 +185,28 @@ func (l *loader) loadLeaves(n *needs) error {
 		loads[which] = append(loads[which], key)
 	}
 	for _, keys := range loads {
+		terms := make(map[string]int) // by field
+		for _, key := range keys {
+			if f, ok := n.leaves[key].Repeated(); ok {
+				terms[f.Name()]++
+			}
+		}
+		weight := func(key string) int { return n.leaves[key].Weight(terms, l.rows()) }
 		load := func(some []string) error { return l.loadSome(n, some) }
-		if err := l.inBatches(&l.leafBatch, keys, load); err != nil {
+		if err := l.inBatches(&l.leafBatch, keys, weight, load); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// rows returns the number of rows of the parts.
+func (l *loader) rows() int {
+	sum := 0
+	for _, v := range l.views {
+		sum += v.part.size
+	}
+	return sum
 }
 
 func (l *loader) loadSome(n *needs, keys []string) error {
@@ -205,7 +231,10 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 	var name, raw string
 	var element, spread uint32
 	var frequency float64
-	err := l.readParts(stepLeaves, planner.LeafStatement(leaves, names), func(rows driver.Rows) error {
+	var scanning sync.Mutex
+	scan := func(rows driver.Rows) error {
+		scanning.Lock()
+		defer scanning.Unlock()
 		if err := rows.Scan(&number, &name, &element, &frequency, &spread, &raw); err != nil {
 			return err
 		}
@@ -230,10 +259,16 @@ func (l *loader) loadSome(n *needs, keys []string) error {
 			}
 			return b.add(starts[row]+element-1, f, 0)
 		})
-	})
-	if err != nil {
+	}
+	var g errgroup.Group
+	for _, s := range planner.LeafStatements(leaves, names, l.rows(), max(1, l.workers)) {
+		g.Go(func() error { return l.readParts(stepLeaves, s, scan) })
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	for name, v := range byName {
 		for i, key := range keys {
 			of := target{name, uint16(i)}
@@ -324,12 +359,15 @@ func (l *loader) loadSloppy(leaf planner.Leaf, key string) error {
 	if err != nil {
 		return err
 	}
+	l.reading.Lock()
 	for name, v := range byName {
 		m := builders[name].matched()
 		v.leaves[key] = m
 		l.note(v.key(leafKind, key, leaf.Linked()), m)
 	}
-	return errors.Join(l.checkSize(), l.keep())
+	err = l.checkSize()
+	l.reading.Unlock()
+	return errors.Join(err, l.keep())
 }
 
 // sloppyFrequency returns the frequency of a phrase with slop in a text.
@@ -358,6 +396,8 @@ func sloppyFrequency(p algebra.Phrase, tokens []string) float64 {
 
 // lacks returns the views that lack some data, by the names of their parts.
 func (l *loader) lacks(has func(*view) bool) string {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	which := make([]byte, len(l.views))
 	for i, v := range l.views {
 		if !has(v) {
@@ -377,7 +417,7 @@ func (l *loader) loadNorms(n *needs) error {
 	}
 	for _, keys := range loads {
 		load := func(some []string) error { return l.loadLengths(n, some) }
-		if err := l.inBatches(&l.lengthBatch, keys, load); err != nil {
+		if err := l.inBatches(&l.lengthBatch, keys, func(string) int { return 8 }, load); err != nil {
 			return err
 		}
 	}
@@ -426,6 +466,8 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	if err != nil {
 		return err
 	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	for name, v := range byName {
 		for i, key := range keys {
 			v.norms[key] = lengths[name][i]
@@ -435,8 +477,12 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	return l.checkSize()
 }
 
-func (l *loader) loadValues(n *needs) error {
+// loadValues reads columns: those with lists of linked accounts, whose elements it reads, too, or all others.
+func (l *loader) loadValues(n *needs, linkedLists bool) error {
 	for key, f := range n.values {
+		if linkedLists != (f.Linked && f.Nested != "") {
+			continue
+		}
 		for _, v := range l.views {
 			if v.values[key] != nil && (f.Nested == "" || v.elements[f.Nested] != nil) {
 				continue
@@ -450,9 +496,12 @@ func (l *loader) loadValues(n *needs) error {
 					return err
 				}
 			}
+			l.reading.Lock()
 			v.values[key] = values
 			l.note(n.valuesKey(v, key), values)
-			if err := l.checkSize(); err != nil {
+			err = l.checkSize()
+			l.reading.Unlock()
+			if err != nil {
 				return err
 			}
 		}

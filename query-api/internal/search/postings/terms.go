@@ -42,36 +42,25 @@ func (t *terms) count(key string, n int64) {
 	t.counts[key] = n
 }
 
-// HasTerms reports whether the terms of a key are cached.
-func (s *Snapshot) HasTerms(key string) bool {
-	s.terms.mu.Lock()
-	defer s.terms.mu.Unlock()
-	_, ok := s.terms.lists[key]
-	return ok
-}
-
-// Terms returns the terms cached under key, or calls find and caches its result. Terms found while the parts change are
-// cached, too: a caller that uses the snapshot again learns that it is not the latest, and one that has found them has
-// to refresh.
-func (s *Snapshot) Terms(key string, find func() ([]string, error)) ([]string, error) {
+// Terms returns the terms cached under key. Terms found while the parts change are cached, too: a caller that uses the
+// snapshot again learns that it is not the latest, and one that has found them has to refresh.
+func (s *Snapshot) Terms(key string) (list []string, ok bool) {
 	t := s.terms
 	t.mu.Lock()
-	list, ok := t.lists[key]
-	t.mu.Unlock()
-	if ok {
-		return list, nil
-	}
-	list, err := find()
-	if err != nil {
-		return nil, err
-	}
+	defer t.mu.Unlock()
+	list, ok = t.lists[key]
+	return list, ok
+}
+
+// KeepTerms caches terms under key. Neither may be modified afterwards.
+func (s *Snapshot) KeepTerms(key string, list []string) {
 	size := len(key)
 	for _, term := range list {
 		size += len(term) + 16
 	}
+	t := s.terms
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.grow(size)
 	t.lists[key] = list
-	return list, nil
 }
