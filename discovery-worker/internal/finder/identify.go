@@ -25,6 +25,9 @@ const (
 	// maxDescribed is the maximum confidence of a match: in the training data there is no wrong one above, but a
 	// description is less than an account.
 	maxDescribed = 0.99
+	// maxOtherName is the maximum confidence of the owner of the query's address whose name is another one: the address
+	// may be shared, or the description be of two people.
+	maxOtherName = 0.7
 	// minRawToResolve is the raw probability below which they are not.
 	minRawToResolve = 0.02
 )
@@ -265,9 +268,7 @@ func (s *search) described() []*evidence.Candidate {
 	for _, ranked := range s.rank(s.seed) {
 		for _, c := range ranked.Candidates {
 			name := evidence.Level(c.Comparisons, evidence.FieldName)
-			hasContact := evidence.Level(c.Comparisons, evidence.FieldEmail) == "same" ||
-				evidence.Level(c.Comparisons, evidence.FieldPhone) == "same"
-			if c.B.Person && c.B.Username != "" && (hasContact || name != evidence.Missing &&
+			if c.B.Person && c.B.Username != "" && (hasContact(c) || name != evidence.Missing &&
 				name != evidence.Different) {
 				out = append(out, c)
 			}
@@ -293,6 +294,27 @@ func openPlatforms(candidates []*evidence.Candidate) []string {
 type describedPerson struct {
 	accounts []*evidence.Candidate
 	match    event.PersonMatch
+	odds     float64 // against no match
+	owner    bool    // of the query's address or phone number
+}
+
+// ownsContact reports whether an account has the address or phone number of the query, and no other name.
+func ownsContact(c *evidence.Candidate) bool {
+	return hasContact(c) && !evidence.NamesContradict(c.Pair)
+}
+
+// contactOdds returns the odds of an account if nothing but the address and the phone number is given: a name that many
+// share does not make their owner less likely.
+func (s *search) contactOdds(c *evidence.Candidate) float64 {
+	pair := c.Pair
+	pair.A = &people.Profile{Emails: s.seed.Emails, Phones: s.seed.Phones, Followers: -1, Person: true}
+	return s.model.Odds(&evidence.Candidate{Pair: pair, Comparisons: evidence.Compare(pair)})
+}
+
+// hasContact reports whether a candidate has the address or phone number of the query.
+func hasContact(c *evidence.Candidate) bool {
+	return evidence.Level(c.Comparisons, evidence.FieldEmail) == "same" ||
+		evidence.Level(c.Comparisons, evidence.FieldPhone) == "same"
 }
 
 // mergePeople merges the candidates that discovery finds from each other, and scores the people: the odds of a person
@@ -333,14 +355,33 @@ func (s *search) mergePeople(
 		}
 		out = append(out, p)
 	}
-	total = 1
+	// Namesakes of the owner of an address or a phone number compete only for what the owner leaves.
+	owners, others := 1.0, 1.0
 	for _, p := range out {
-		total += s.model.Odds(p.accounts[0])
+		p.odds = s.model.Odds(p.accounts[0])
+		for _, c := range p.accounts {
+			if ownsContact(c) {
+				p.owner = true
+				p.odds = max(p.odds, s.contactOdds(c))
+			}
+		}
+		if p.owner {
+			owners += p.odds
+		} else {
+			others += p.odds
+		}
 	}
 	for _, p := range out {
 		best := p.accounts[0]
-		p.match.Raw = round(s.model.Odds(best) / total)
-		p.match.Confidence = round(min(s.model.Calibrated(s.model.Odds(best)/total), best.Limit(), maxDescribed))
+		raw := p.odds / owners
+		if !p.owner {
+			raw /= others
+		}
+		p.match.Raw = round(raw)
+		p.match.Confidence = round(min(s.model.Calibrated(raw), best.Limit(), maxDescribed))
+		if hasContact(best) && !p.owner {
+			p.match.Confidence = min(p.match.Confidence, maxOtherName)
+		}
 		p.match.Evidence = s.model.Reasons(best)
 		p.match.Profile = summarize(best.B)
 	}

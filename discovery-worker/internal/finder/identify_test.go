@@ -194,6 +194,38 @@ func TestIdentify_IsCertainOfARareNameAmongRecurringDoubleSurnames(t *testing.T)
 	require.Greater(t, d.Matches[0].Confidence, 0.9)
 }
 
+// A name that many share does not make the owner of an address less likely.
+func TestIdentify_NamesakesDoNotCompeteWithTheOwnerOfAnAddress(t *testing.T) {
+	s := newStore(t)
+	profiles := crowd(300)
+	for i := range 30 {
+		email := ""
+		if i == 7 {
+			email = `"personal_email":"juno@post.example",`
+		}
+		profiles = append(profiles, fmt.Sprintf(`{"profile_id":"n%d","username":"juno-%d","full_name":"Juno Abara",%s`+
+			`"last_updated":"2026-01-01T00:00:00Z"}`, i, i, email))
+	}
+	s.insert(map[record.Kind][]string{record.KindNetworkPerson: profiles})
+	best := func(q event.PersonQuery) event.PersonMatch {
+		t.Helper()
+		d := s.identifier(nil).Identify(t.Context(), q)
+		require.NotEmpty(t, d.Matches)
+		require.Equal(t, "juno-7", usernames(d.Matches[0])["network"])
+		sum := 0.0
+		for _, m := range d.Matches {
+			sum += m.Raw
+		}
+		require.LessOrEqual(t, sum, 1.001, "at most one person is right")
+		return d.Matches[0]
+	}
+	alone := best(event.PersonQuery{Email: "juno@post.example"})
+	named := best(event.PersonQuery{Email: "juno@post.example", Name: "Juno Abara"})
+	require.GreaterOrEqual(t, named.Confidence, alone.Confidence)
+	other := best(event.PersonQuery{Email: "juno@post.example", Name: "Zeno Quarn"})
+	require.Less(t, other.Confidence, named.Confidence)
+}
+
 func TestIdentify_LeavesOutErasedPeople(t *testing.T) {
 	s := abaras(t)
 	set := suppress.NewSet(suppress.NoKey())
