@@ -370,7 +370,7 @@ func TestCollector_BoundsCountsOfTexts(t *testing.T) {
 	const texts, people = aggregation.MaxCollected/2 - 1, 1000
 	v := &values{codes: make([]uint32, people), texts: make([]string, people), dictionary: make([]string, texts)}
 	for row := range people {
-		v.codes[row] = uint32(row) % 7 //nolint:gosec // few
+		v.codes[row] = uint32(row) % 7
 		v.dictionary[v.codes[row]] = strings.Repeat("x", row%7)
 		v.texts[row] = v.dictionary[v.codes[row]]
 	}
