@@ -48,7 +48,7 @@ func TestBrowserDocs_CallFromThePage(t *testing.T) {
 	tab.Do("open the call", chromedp.Evaluate(`location.hash = "tag/enrichment/POST/v1/person/enrich"`, nil))
 	const find = `[...document.querySelectorAll("button")].find((b) => b.innerText.includes("Test Request") && b.innerText.includes("/v1/person/enrich"))`
 	tab.Eventually(find + " !== undefined")
-	snippets(t, tab, p.BaseURL+"/v1/person/enrich")
+	pageSnippets(t, tab, p.BaseURL+"/v1/person/enrich")
 	tab.Eval(find + `.setAttribute("data-found", "")`)
 	const body = `[role=dialog] .cm-content[contenteditable=true]`
 	tab.Do("open the call", chromedp.Click(`button[data-found]`), chromedp.WaitVisible(body))
@@ -64,8 +64,8 @@ func TestBrowserDocs_CallFromThePage(t *testing.T) {
 	require.Empty(t, tab.Strangers(p.BaseURL))
 }
 
-// snippets selects each language of the call on the page.
-func snippets(t *testing.T, tab *browsertest.Tab, url string) {
+// pageSnippets selects each language of the call on the page.
+func pageSnippets(t *testing.T, tab *browsertest.Tab, url string) {
 	t.Helper()
 	const picker = `[...document.querySelectorAll("button")].find((b) => b.innerText.replace(/\s+/g, " ") === "Shell Curl")`
 	tab.Eventually(picker + " !== undefined")
