@@ -97,11 +97,13 @@ func TestLock_ProbesDoNotPreventIt(t *testing.T) {
 	probing := errgroup.Group{}
 	for range 4 {
 		probing.Go(func() error {
+			tick := time.NewTicker(100 * time.Microsecond)
+			defer tick.Stop()
 			for ctx.Err() == nil {
 				if pid, _, err := instance.LockOwner(dir); err != nil || pid != 0 && pid != os.Getpid() {
 					return fmt.Errorf("lock owner %d: %w", pid, err)
 				}
-				time.Sleep(100 * time.Microsecond)
+				<-tick.C
 			}
 			return nil
 		})

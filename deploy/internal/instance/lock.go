@@ -17,8 +17,9 @@ import (
 // ErrInUse reports that another process serves the data directory.
 var ErrInUse = errors.New("the data directory is in use by another muster")
 
+// A lock that another command holds for a moment, and an owner that has not written its ID yet, are tried again.
 const (
-	lockRetries       = 10
+	lockAttempts      = 200
 	lockRetryInterval = 10 * time.Millisecond
 )
 
@@ -44,13 +45,7 @@ func LockFor(dataDir, work string) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	// LockOwner, of another command, holds a shared lock for a moment.
-	for i := 0; errors.Is(err, syscall.EWOULDBLOCK) && i < lockRetries; i++ {
-		time.Sleep(lockRetryInterval)
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	}
-	if err != nil {
+	if err := lockExclusively(file); err != nil {
 		holder, _ := os.ReadFile(path)
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -77,23 +72,41 @@ func LockOwner(dataDir string) (pid int, work string, err error) {
 		return 0, "", fmt.Errorf("find the lock owner of the data directory: %w", err)
 	}
 	defer func() { _ = file.Close() }() // releases the lock
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-	if err == nil {
-		return 0, "", nil
+	tick := time.NewTicker(lockRetryInterval)
+	defer tick.Stop()
+	for range lockAttempts {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+		if err == nil {
+			return 0, "", nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		if pid, work, err = readLockOwner(file); err == nil {
+			return pid, work, nil
+		}
+		<-tick.C
 	}
-	if !errors.Is(err, syscall.EWOULDBLOCK) {
-		return 0, "", fmt.Errorf("find the lock owner of the data directory %s: %w", dataDir, err)
+	return 0, "", fmt.Errorf("find the lock owner of the data directory %s: %w", dataDir, err)
+}
+
+// lockExclusively returns EWOULDBLOCK if another process has locked the file for itself. It waits for a shared lock,
+// which LockOwner holds for a moment.
+func lockExclusively(file *os.File) error {
+	tick := time.NewTicker(lockRetryInterval)
+	defer tick.Stop()
+	var err error
+	for range lockAttempts {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+			return err
+		}
+		<-tick.C
 	}
-	pid, work, err = readLockOwner(file)
-	// The owner truncates the file before it writes.
-	for i := 0; err != nil && i < lockRetries; i++ {
-		time.Sleep(lockRetryInterval)
-		pid, work, err = readLockOwner(file)
-	}
-	if err != nil {
-		return 0, "", fmt.Errorf("find the lock owner of the data directory %s: %w", dataDir, err)
-	}
-	return pid, work, nil
+	return err
 }
 
 func readLockOwner(file *os.File) (pid int, work string, err error) {
