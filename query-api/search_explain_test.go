@@ -2,6 +2,7 @@ package queryapi_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"muster/platform/polltest"
 	queryapi "muster/query-api"
+	"muster/schemas/event"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
@@ -45,6 +47,7 @@ func TestExplain_RevealsNoStoredTerms(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, append(searchPeople(), sentinel())...)
 	for query, terms := range sentinelQueries() {
+		f.useNewKey() // explanations of addresses are limited for each key
 		for _, rest := range []string{``, `,"size":0`, `,"sort":["profile_id.keyword"]`,
 			`,"sort":[{"experience.title.keyword":{"nested":{"path":"experience","filter":{"wildcard":` +
 				`{"experience.title":"*inel*"}}}}}]`} {
@@ -59,6 +62,7 @@ func TestExplain_RevealsNoStoredTerms(t *testing.T) {
 			require.NotZero(t, r.json()["estimated_rows"], body)
 		}
 	}
+	f.useNewKey()
 	second := strings.Replace(sentinel(), "sentinel-id", "other-id", 1)
 	f.insert(record.KindNetworkPerson, second)
 	body := `{"query":{"fuzzy":{"profile.headline":"sentinxl"}},"size":1`
@@ -100,4 +104,11 @@ func becomesTotal(t *testing.T, f *fixture, want float64) {
 		total = f.search(`{"query":{"match_all":{}},"size":0}`)["total"]
 		return total == want
 	}, "%v people are found, not %v", func() any { return total }, want)
+}
+
+// useNewKey makes further calls with a key whose limits are unused.
+func (f *fixture) useNewKey() {
+	f.t.Helper()
+	f.key = f.newKey(queryapi.KeyOptions{Name: "another", Scopes: event.Scopes()})
+	waitForStatus(f.t, http.StatusOK, func() response { return f.get("/v1/usage") })
 }
