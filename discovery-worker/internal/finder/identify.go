@@ -300,7 +300,7 @@ type describedPerson struct {
 
 // ownsContact reports whether an account has the address or phone number of the query, and no other name.
 func ownsContact(c *evidence.Candidate) bool {
-	return hasContact(c) && !evidence.NamesContradict(c.Pair)
+	return hasContact(c) && !strings.HasPrefix(evidence.Level(c.Comparisons, evidence.FieldName), evidence.Different)
 }
 
 // contactOdds returns the odds of an account if nothing but the address and the phone number is given: a name that many
