@@ -128,14 +128,17 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		}
 		ranked = s.rerank(best)
 	}
-	if f.providers.Judge != nil {
-		if err := s.judge(ctx, d, ranked, best); err != nil {
-			fail(event.StageLanguageModel, err)
-		}
-	}
-	// Last: the language model chooses among the candidates, and the chosen one must lead back to the input.
 	if err := s.confirm(ctx, best); err != nil {
 		fail(event.StageKnownLinks, err)
+	}
+	if f.providers.Judge != nil {
+		others, err := s.judge(ctx, d, ranked, best)
+		if err != nil {
+			fail(event.StageLanguageModel, err)
+		}
+		if err := s.confirm(ctx, others); err != nil {
+			fail(event.StageKnownLinks, err)
+		}
 	}
 	for i, c := range ranked {
 		if r := best[c.Platform]; r != nil {

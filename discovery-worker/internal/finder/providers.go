@@ -175,9 +175,10 @@ func (s *search) unresolvedPlatforms(best map[string]*resolved) []string {
 	})
 }
 
-// judge lets the language model lower the confidence of choices without a link.
+// judge lets the language model lower the confidence of choices without a link, which are confirmed, and chooses the
+// best candidates again. It returns those that were not chosen before, which are not confirmed.
 func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedCandidates,
-	best map[string]*resolved) error {
+	best map[string]*resolved) (others map[string]*resolved, err error) {
 	var candidates []*evidence.Candidate
 	for _, c := range ranked {
 		if r := best[c.Platform]; r != nil && !r.linked && !r.via {
@@ -186,15 +187,20 @@ func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedC
 	}
 	opinionByAccount, err := s.askJudge(ctx, d.Versions, candidates)
 	if err != nil || opinionByAccount == nil {
-		return err
+		return nil, err
 	}
+	others = make(map[string]*resolved)
 	for _, c := range ranked {
-		if r := best[c.Platform]; r == nil || r.linked || r.via {
+		chosen := best[c.Platform]
+		if chosen == nil || chosen.linked || chosen.via {
 			continue
 		}
 		var top *resolved
 		for i, candidate := range c.Candidates {
-			r := s.finder.resolve(candidate)
+			r := chosen
+			if candidate.B != chosen.profile {
+				r = s.finder.resolve(candidate)
+			}
 			if opinion, asked := opinionByAccount[candidate.B.Account()]; asked && i < maxJudged {
 				r.confidence, r.evidence = applyOpinion(r.confidence, opinion, r.evidence)
 			}
@@ -202,9 +208,11 @@ func (s *search) judge(ctx context.Context, d *event.Discovery, ranked []RankedC
 				top = r
 			}
 		}
-		best[c.Platform] = top
+		if best[c.Platform] = top; top != chosen {
+			others[c.Platform] = top
+		}
 	}
-	return nil
+	return others, nil
 }
 
 // askJudge asks the language model about candidates with enough confidence, and returns its opinions by account; nil if
