@@ -134,7 +134,7 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 	process, err := engine.Start(context.WithoutCancel(ctx), engine.SupervisorConfig{
 		Command: deps.EngineCommand,
 		Server: engine.ServerConfig{
-			Dir: filepath.Join(cfg.DataDir, "clickhouse"), Addr: cfg.ClickHouseAddr,
+			Dir: cfg.engineDir(), Addr: cfg.ClickHouseAddr,
 			User: serviceUser, Password: hex.EncodeToString(password), Grace: time.Second,
 			AnalystDatabases: AnalystDatabases(),
 		},

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"time"
 
 	"muster/deploy/internal/analyst"
 	discovery "muster/discovery-worker"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
+	"muster/platform/engine"
 	"muster/platform/opensearch"
 	"muster/platform/service"
 	queryapi "muster/query-api"
@@ -95,6 +98,7 @@ func (c Config) checkAddresses(ctx context.Context, getenv func(string) string) 
 		addresses = append(addresses, struct{ what, addr string }{"kafka", c.KafkaAddr})
 	}
 	if getenv(clickhouse.DSNEnv) == "" {
+		c.awaitEngine(ctx)
 		addresses = append(addresses, struct{ what, addr string }{"clickhouse", c.ClickHouseAddr})
 	}
 	for _, a := range addresses {
@@ -107,6 +111,24 @@ func (c Config) checkAddresses(ctx context.Context, getenv func(string) string) 
 	}
 	return nil
 }
+
+// engineEnds is how long the engine of a run that was killed may take to end.
+const engineEnds = 20 * time.Second
+
+// awaitEngine waits until the engine of a run that was killed has ended: it holds its lock as long as its address.
+func (c Config) awaitEngine(ctx context.Context) {
+	dir := c.engineDir()
+	if _, err := os.Stat(dir); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineEnds)
+	defer cancel()
+	if unlock, err := engine.Lock(ctx, dir); err == nil { // else the engine says what is wrong
+		unlock()
+	}
+}
+
+func (c Config) engineDir() string { return filepath.Join(c.DataDir, "clickhouse") }
 
 // Deps are the dependencies of a run.
 type Deps struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +14,7 @@ import (
 	"muster/ingest"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
+	"muster/platform/engine"
 	"muster/platform/service"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -44,6 +46,23 @@ func TestRun_ChecksAddressesFirst(t *testing.T) {
 		APIAddr: free, IngestAddr: free, AdminAddr: free, KafkaAddr: taken.Addr().String(),
 		ClickHouseAddr: taken.Addr().String(),
 	}.checkAddresses(t.Context(), func(name string) string { return external[name] }))
+}
+
+func TestRun_WaitsForTheEngineOfAKilledRun(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	const free = "127.0.0.1:0"
+	cfg := Config{DataDir: t.TempDir(), APIAddr: free, IngestAddr: free, AdminAddr: free, KafkaAddr: free,
+		ClickHouseAddr: taken.Addr().String()}
+	require.NoError(t, os.Mkdir(cfg.engineDir(), 0o700))
+	unlock, err := engine.Lock(t.Context(), cfg.engineDir())
+	require.NoError(t, err)
+	ended := time.AfterFunc(200*time.Millisecond, func() {
+		_ = taken.Close() // it was open
+		unlock()
+	})
+	defer ended.Stop()
+	require.NoError(t, cfg.checkAddresses(t.Context(), func(string) string { return "" }))
 }
 
 func TestRun_FailedStartsShareAKey(t *testing.T) {
