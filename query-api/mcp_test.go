@@ -234,6 +234,9 @@ func TestMCP_RejectsBeforeJSONRPCWithDetail(t *testing.T) {
 			require.Equal(t, c.status, got.status, got.body)
 			require.Contains(t, got.detail(), c.detail)
 			require.Equal(t, "no-store", got.header.Get("Cache-Control"))
+			if c.status == http.StatusBadRequest {
+				require.NotEmpty(t, got.header.Get("X-RateLimit-Remaining"), "the message was counted")
+			}
 		})
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {

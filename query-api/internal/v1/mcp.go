@@ -44,18 +44,21 @@ func (s *Server) serveMCP(transport http.Handler, w http.ResponseWriter, r *http
 		x.fail(w, problemOf(x.operation, err))
 		return
 	}
-	message := mcptools.ReadMessage(body)
-	if message.HasInexactID() {
-		x.fail(w, problemOf(x.operation, invalidf("id must be a string, or an integer of at most 53 bits")))
-		return
-	}
-	if message.Method == "subscriptions/listen" {
-		x.fail(w, problemOf(x.operation, invalidf("subscriptions are not supported: the lists of tools and resources "+
-			"do not change")))
-		return
-	}
 	m := &mcpExchange{exchange: x, request: r.Context(), rates: make(http.Header)}
 	out := &mcpWriter{ResponseWriter: w, server: s, mcp: m, message: body}
+	message := mcptools.ReadMessage(body)
+	var unsupported *invalid
+	switch {
+	case message.HasInexactID():
+		unsupported = invalidf("id must be a string, or an integer of at most 53 bits")
+	case message.Method == "subscriptions/listen":
+		unsupported = invalidf("subscriptions are not supported: the lists of tools and resources do not change")
+	}
+	if unsupported != nil {
+		out.setRates()
+		x.fail(w, problemOf(x.operation, unsupported))
+		return
+	}
 	r = r.WithContext(context.WithValue(r.Context(), mcpExchangeKey{}, m))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	// The SDK requires clients to accept streams, which this endpoint never sends.
