@@ -299,8 +299,8 @@ func TestBulk_RepeatedSubmissionOfARunningJobReservesNothing(t *testing.T) {
 	first := f.submit("operation=person_enrich", ndjsonType, body, key)
 	require.Equal(t, http.StatusServiceUnavailable, first.status, first.body)
 	require.Contains(t, first.detail(), "it is not known whether this job was accepted")
-	require.Equal(t, http.StatusTooManyRequests,
-		f.submit("operation=person_enrich", ndjsonType, "{\"codehost\":\"user0\"}\n", nil).status, "all credits are held")
+	held := f.submit("operation=person_enrich", ndjsonType, "{\"codehost\":\"user0\"}\n", nil)
+	require.Equal(t, http.StatusTooManyRequests, held.status, "all credits are held")
 
 	require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{Name: event.TopicBulkJobTask, Partitions: 1}}))
 	id := f.accepted(f.submit("operation=person_enrich", ndjsonType, body, key))

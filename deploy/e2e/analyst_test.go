@@ -76,7 +76,9 @@ func TestAnalysts_ViewsAreReadOnlyAndDocumented(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "people.ndjson")
 		require.NoError(t,
 			os.WriteFile(file,
-				[]byte(`{"profile_id": "quartz-1", "username": "quartz-1", "full_name": "Quartz Mill", "headline": "write to quartz@mill.example", "current_position": {"title": "Chief Quarrier", "company": {"name": "Millworks"}}, "last_updated": "2026-11-01T00:00:00Z", "experience": [`+
+				[]byte(`{"profile_id": "quartz-1", "username": "quartz-1", "full_name": "Quartz Mill", "headline": "write to quartz@mill.example", `+
+					`"current_position": {"title": "Chief Quarrier", "company": {"name": "Millworks"}}, `+
+					`"last_updated": "2026-11-01T00:00:00Z", "experience": [`+
 					`{"title": "Product Owner", "company": {"company_id": "co_quartz", "name": "Quartzmill"}, "start": "2021-02", "current": true}, `+
 					`{"title": "Co-Founder", "company": {"name": " QuartzMill"}, "start": "2019-01", "end": "2021-01"}, `+
 					`{"company": {"name": "Quartzless"}, "start": "2017-03", "end": "2018-12"}]}`+"\n"), 0o600))
@@ -92,8 +94,8 @@ func TestAnalysts_ViewsAreReadOnlyAndDocumented(t *testing.T) {
 		require.Equal(t, [][]string{{"write to [e-mail removed]", "Chief Quarrier", "Millworks"}},
 			ask(t, "SELECT headline, current_title, current_company FROM people WHERE profile_id = 'quartz-1'"),
 			"the record's own current_position, as in the API")
-		require.Empty(t, ask(t, "SELECT company_key FROM company_headcount GROUP BY company_key HAVING uniqExact(company) > 1"),
-			"companies whose label changes")
+		require.Empty(t, ask(t, "SELECT company_key FROM company_headcount GROUP BY company_key "+
+			"HAVING uniqExact(company) > 1"), "companies whose label changes")
 		require.NotEmpty(t, ask(t, "SELECT sha FROM commits WHERE message LIKE '%[e-mail removed]%'"))
 		require.Empty(t, ask(t, "SELECT message FROM commits WHERE match(message, '\\\\w@\\\\w+\\\\.')"))
 	})

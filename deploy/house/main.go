@@ -32,8 +32,8 @@ const (
 // 2,100, discovery on real names 3,000, bulk jobs 2,700, descriptions (identify), headcounts and feedback 2,100, items,
 // fields and companies 1,700, settings of callers and notices of erasures 1,450, MCP 1,200, linked accounts in search
 // 1,250, /explore 450, pages of OpenSearch without sorting everyone 400, fewer reads of first searches 200,
-// expansions of patterns in few statements 560, checks of fields and of operators' values 300, versions in OpenSearch and
-// refreshes of linked accounts 200, one replica and bounded memory 90.
+// expansions of patterns in few statements 560, checks of fields and of operators' values 300, versions in OpenSearch
+// and refreshes of linked accounts 200, one replica and bounded memory 90.
 const maxLinesSince = 24_600
 
 func main() {

@@ -29,9 +29,9 @@ func Touch(ctx context.Context, w *bus.Writer, accounts map[int64]int64) error {
 }
 
 // TouchDocuments publishes touches with the kind and the marks of one. Without marks they request that the documents of
-// network people or companies in the search index are written again, and that the linked accounts of people, or of those
-// whom account-links name, are read again. The versions are those of their newest changed rows, 0 if they are unknown. The
-// touches are durable when it returns.
+// network people or companies in the search index are written again, and that the linked accounts of people, or of
+// those whom account-links name, are read again. The versions are those of their newest changed rows, 0 if they are
+// unknown. The touches are durable when it returns.
 func TouchDocuments(ctx context.Context, w *bus.Writer, like event.AnswerTask, ids map[string]int64) error {
 	tasks := make([]event.AnswerTask, 0, len(ids))
 	for _, id := range slices.Sorted(maps.Keys(ids)) {

@@ -177,9 +177,9 @@ func deletionTargets(platform string) []deletionTarget {
 
 // remove deletes the rows of the matches from the live tables and from shadow and retired tables.
 func (e *Eraser) remove(ctx context.Context, f *matches) error {
-	// Before their rows are deleted: if this is interrupted, the touches are still there; those of linked people are marked,
-	// since a refresh after the deletion finds nothing to change. And after it, since the search sink may have read the
-	// rows, but not the suppression set, before.
+	// Before their rows are deleted: if this is interrupted, the touches are still there; those of linked people are
+	// marked, since a refresh after the deletion finds nothing to change. And after it, since the search sink may have
+	// read the rows, but not the suppression set, before.
 	linked, err := e.linkedPeople(ctx, f)
 	if err != nil {
 		return err

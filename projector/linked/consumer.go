@@ -210,8 +210,8 @@ func Touch(ctx context.Context, w *bus.Writer, like event.AnswerTask, people []s
 }
 
 // Announce lets a consumer touch the documents of people whose rows are about to change, once they have: it reads the
-// people again when it handles the announcement. A touch that the writer publishes afterwards is lost if that is killed in
-// between, since the repeated refresh finds nothing to change.
+// people again when it handles the announcement. A touch that the writer publishes afterwards is lost if that is killed
+// in between, since the repeated refresh finds nothing to change.
 func Announce(ctx context.Context, w *bus.Writer, people []string) error {
 	return Touch(ctx, w, event.AnswerTask{Linking: true}, people)
 }

@@ -13,9 +13,9 @@
 // Touches are at least once, and refreshes are idempotent. A touch is published after the change that it is for is
 // visible, so that the last refresh of a person reads all changes. All touches of a person have one key: they are
 // handled one after the other. Refreshes of a person may overlap nevertheless: of a consumer that left its group, of a
-// replay, of [Watch]. The version of a row is the time at which its refresh began, at least one more than that of the row
-// it replaces. A refresh that has written a row reads the person again until nothing differs, so that the last row is right
-// whatever the clocks say.
+// replay, of [Watch]. The version of a row is the time at which its refresh began, at least one more than that of the
+// row it replaces. A refresh that has written a row reads the person again until nothing differs, so that the last row
+// is right whatever the clocks say.
 //
 // With a search index, a refresh publishes an announcement ([Announce]) before it writes or deletes a row. The consumer
 // reads announced people again and touches their documents then. So a document follows its row also if the writer is

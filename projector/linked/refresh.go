@@ -51,8 +51,8 @@ func (r *Refresher) Refresh(ctx context.Context, people []string) (changed []str
 	return changed, nil
 }
 
-// RefreshAll refreshes everyone. After each step it calls done, unless it is nil, with the number of people of the step,
-// and those of them whom Refresh returns.
+// RefreshAll refreshes everyone. After each step it calls done, unless it is nil, with the number of people of the
+// step, and those of them whom Refresh returns.
 func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, changed []string) error) error {
 	var after uint64
 	for first := true; ; first = false {
@@ -74,8 +74,8 @@ func (r *Refresher) RefreshAll(ctx context.Context, done func(refreshed int, cha
 }
 
 // refreshSome refreshes people until no row differs any more. A refresh that took longer than a later one may overwrite
-// its row with what it has read before: the later one has written none, as the links were again those of the row that it
-// has read, or one of the same version. The pass after an insert repairs that.
+// its row with what it has read before: the later one has written none, as the links were again those of the row that
+// it has read, or one of the same version. The pass after an insert repairs that.
 func (r *Refresher) refreshSome(ctx context.Context, people []string) (changed []string, err error) {
 	for range maxPasses {
 		some, err := r.refreshOnce(ctx, people)

@@ -133,7 +133,8 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 	}
 	for kind, ids := range done.bumped {
-		if err := answers.TouchDocuments(ctx, r.writer, event.AnswerTask{Kind: kind, IndexOnly: true}, ids); err != nil {
+		task := event.AnswerTask{Kind: kind, IndexOnly: true}
+		if err := answers.TouchDocuments(ctx, r.writer, task, ids); err != nil {
 			return err
 		}
 	}

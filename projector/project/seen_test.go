@@ -126,7 +126,9 @@ func TestProjector_TouchesDocumentsOfVersionBumps(t *testing.T) {
 	for _, touched := range []bool{false, true} {
 		h := projectortest.New(t)
 		h.Start(func(cfg *projector.Config, _ *project.Deps) { cfg.TouchVersions = touched })
-		person := func(version string) *record.Record { return projectortest.Person(t, "p", version, `"username":"ann"`) }
+		person := func(version string) *record.Record {
+			return projectortest.Person(t, "p", version, `"username":"ann"`)
+		}
 		company := func(version string) *record.Record {
 			return projectortest.Decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"`+version+`"}`)
 		}

@@ -116,8 +116,8 @@ func (r *answersReplay) build(ctx context.Context) error {
 	}
 }
 
-// refreshLinked refreshes the linked accounts of all people, and returns how many changed. It calls announce, unless it is
-// nil, before it writes.
+// refreshLinked refreshes the linked accounts of all people, and returns how many changed. It calls announce, unless it
+// is nil, before it writes.
 func refreshLinked(
 	ctx context.Context, deps Deps, announce func(context.Context, []string) error,
 ) (changed uint64, err error) {

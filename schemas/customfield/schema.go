@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"muster/schemas/jsonname"
 	"slices"
 	"strings"
 	"unicode"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/jsonname"
 )
 
 // Limits of a schema.
@@ -198,7 +199,8 @@ func (p *parser) parse(path string, raw jsontext.Value, depth int) (*Type, error
 	}
 	if v, ok := given["description"]; ok {
 		if json.Unmarshal(v, &t.Description) != nil {
-			return nil, &Error{Path: path + ".description", Reason: "must be a string, not " + jsonname.OfKind(v.Kind())}
+			return nil, &Error{Path: path + ".description",
+				Reason: "must be a string, not " + jsonname.OfKind(v.Kind())}
 		}
 		if len(t.Description) > MaxDescription {
 			return nil, &Error{Path: path + ".description", Reason: fmt.Sprintf("is longer than %d bytes",

@@ -26,8 +26,9 @@ type AnswerTask struct {
 	// Built: the answer of the account was built, so that the linked accounts of people are to be read again. Such a
 	// touch requests no build.
 	Built bool `json:"built,omitzero"`
-	// Linking: the linked account of the person is about to be written or deleted. It is to be read again, and the person
-	// to be touched with IndexOnly then, also by another process than the writer. The search sink ignores such a touch.
+	// Linking: the linked account of the person is about to be written or deleted. It is to be read again, and the
+	// person to be touched with IndexOnly then, also by another process than the writer. The search sink ignores such a
+	// touch.
 	Linking bool `json:"linking,omitzero"`
 	// IndexOnly: only the document in the search index is to be written, since the linked account was written, or the
 	// record has a newer version. Such a touch requests no refresh of linked accounts.

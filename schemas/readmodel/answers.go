@@ -482,8 +482,8 @@ func AccountsAfter(ctx context.Context, conn driver.Conn, after int64, limit int
 }
 
 // nextKeys returns a condition for the first rows of a table that begins its sort key with a column and fulfills a
-// condition on it: those of at most limit different keys. The statement reads little more than these rows; with DISTINCT
-// and LIMIT alone ClickHouse would read the rest of the table.
+// condition on it: those of at most limit different keys. The statement reads little more than these rows; with
+// DISTINCT and LIMIT alone ClickHouse would read the rest of the table.
 func nextKeys(table, column, condition string, limit int) string {
 	n := strconv.Itoa(limit)
 	return condition + " AND " + column + " <= (SELECT max(" + column + ") FROM (SELECT " + column + " FROM " + table +

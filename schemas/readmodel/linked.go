@@ -111,7 +111,8 @@ func InsertLinked(ctx context.Context, conn driver.Conn, rows []LinkedRow) error
 	return out.insert(ctx, conn, LinkedTable, token)
 }
 
-// ReadLinked returns the newest rows of people, by profile ID; of rows with one version the one that searches read, too.
+// ReadLinked returns the newest rows of people, by profile ID; of rows with one version the one that searches read,
+// too.
 func ReadLinked(ctx context.Context, conn driver.Conn, people []string) (map[string]LinkedRow, error) {
 	out := make(map[string]LinkedRow)
 	err := readByProfile(ctx, conn, "SELECT profile_id, ver, user_id, codehost_username, codehost_languages, "+

@@ -17,7 +17,8 @@ type SearchCollection struct {
 	Table, Hash, ID, Documents string
 	// LinkedTable has the columns of Linked fields, a row by Hash and ID; empty if there are no such fields.
 	LinkedTable string
-	// Updated is the path of the field with the version of the record, which version bumps change; empty if there is none.
+	// Updated is the path of the field with the version of the record, which version bumps change; empty if there is
+	// none.
 	Updated   string
 	Namespace LookupType
 	// Kind is the kind of records.

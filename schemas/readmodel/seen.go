@@ -27,8 +27,8 @@ func (b *Batch) VersionBump(s event.VersionBump, version record.Version, at Posi
 	return nil
 }
 
-// TouchedVersions adds the people and companies whose documents in the search index show the version of the record, and of
-// which the batch has version bumps, by kind, each with the newest version of these.
+// TouchedVersions adds the people and companies whose documents in the search index show the version of the record, and
+// of which the batch has version bumps, by kind, each with the newest version of these.
 func (b *Batch) TouchedVersions(newest map[record.Kind]map[string]int64) {
 	t := &b.seenVersions
 	if len(t.key.list) == 0 {

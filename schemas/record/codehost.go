@@ -1,10 +1,11 @@
 package record
 
 import (
-	"muster/schemas/jsonname"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/jsonname"
 )
 
 func (p *CodehostPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"muster/schemas/jsonname"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/jsonname"
 )
 
 // ValidationError is the reason why a record was rejected (records.md, rule 4). Its text names
@@ -94,7 +95,8 @@ func invalidOf(kind Kind, raw []byte, err error) *ValidationError {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
 		bad := &ValidationError{Kind: kind, Path: pathOf(semantic.JSONPointer), Code: CodeWrongType}
-		bad.Reason = "is " + jsonname.OfKind(semantic.JSONKind) + " where " + jsonname.OfType(semantic.GoType) + " is needed"
+		bad.Reason = "is " + jsonname.OfKind(semantic.JSONKind) + " where " + jsonname.OfType(semantic.GoType) +
+			" is needed"
 		if semantic.JSONKind == '0' {
 			if isIntegral(semantic.GoType) && !isInteger(semantic.JSONValue) {
 				bad.Reason = "is not an integer"

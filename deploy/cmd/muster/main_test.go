@@ -85,7 +85,8 @@ func TestCommands_StoppedInstanceIsNotRunning(t *testing.T) {
 			require.NotContains(t, errors, "dial tcp", args)
 		}
 	}
-	refused(fmt.Sprintf("no running muster at data directory %q: start one with `muster up --data-dir %s`, set ", dir, dir))
+	refused(fmt.Sprintf("no running muster at data directory %q: start one with `muster up --data-dir %s`, set ", dir,
+		dir))
 
 	// A start with the same process ID, as in a container, is not ready with the addresses of the previous one.
 	release, err := instance.Lock(dir)

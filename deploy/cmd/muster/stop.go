@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"muster/deploy/internal/instance"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"muster/deploy/internal/instance"
 )
 
 func (c *command) stopCommand() *cobra.Command {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"muster/deploy/internal/instance"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"muster/deploy/internal/instance"
 )
 
 // The process ID in the lock file is from the owner's PID namespace, and may be another process here.

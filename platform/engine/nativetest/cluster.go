@@ -28,8 +28,8 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 	return start(tb, name, database, shards, "</shard>\n<shard>")
 }
 
-// StartReplicas is StartCluster for one shard with several replicas. They do not replicate: a table has different rows on
-// each of them, unless a test inserts the same.
+// StartReplicas is StartCluster for one shard with several replicas. They do not replicate: a table has different rows
+// on each of them, unless a test inserts the same.
 func StartReplicas(tb testing.TB, name, database string, replicas int) *Cluster {
 	tb.Helper()
 	return start(tb, name, database, replicas, "\n")

@@ -125,8 +125,8 @@ const addressCountsPerMinute = 10
 // returns a [*LimitError], or [ErrUnavailable] if the limiter is unavailable: this limit protects
 // addresses and fails closed.
 func (c *Call) AllowAddressCount(ctx context.Context) error {
-	return c.allowInWindow(ctx, "", addressCountsPerMinute, "a size of 0, from, or an explanation, with a query on fields "+
-		"with e-mail addresses is limited to %d calls a minute for each key: ask for results, name fields without "+
+	return c.allowInWindow(ctx, "", addressCountsPerMinute, "a size of 0, from, or an explanation, with a query on "+
+		"fields with e-mail addresses is limited to %d calls a minute for each key: ask for results, name fields without "+
 		"addresses, or call again in %d seconds")
 }
 

@@ -119,8 +119,8 @@ func (s *Server) SubmitBulk(
 	}
 	abandon := func(err error) error { return err }
 	if work != nil {
-		// An earlier attempt ended before its response: the job keeps its id, so that it runs and is charged once. It may
-		// be running: what the earlier attempt has reserved is neither reserved again nor released.
+		// An earlier attempt ended before its response: the job keeps its id, so that it runs and is charged once. It
+		// may be running: what the earlier attempt has reserved is neither reserved again nor released.
 		job.JobID = work.ID
 	} else {
 		if err := call.ReserveHolds(ctx, bulkHolds(job), event.BulkDeadline); err != nil {

@@ -99,8 +99,8 @@ func problemOf(op *operation, err error) *problem {
 	case errors.Is(err, metering.ErrOtherBody):
 		return &problem{
 			status: http.StatusUnprocessableEntity,
-			detail: "this Idempotency-Key was used with another body or other parameters: repeat the same call, or use another " +
-				"key",
+			detail: "this Idempotency-Key was used with another body or other parameters: repeat the same call, or use " +
+				"another key",
 		}
 	case isDamaged(err):
 		return &problem{

@@ -39,7 +39,9 @@ func questionFormats() map[string]questionFormat {
 // serveQuestions serves the saved questions of analysts and their answers, and passes other paths to next. The list
 // needs no key; an answer needs one with the scope analyze, as it is about all data.
 func (s *Server) serveQuestions(next http.Handler) http.Handler {
-	listed := &operation{id: "getQuestions", method: http.MethodGet, path: questionsPath, invalid: http.StatusBadRequest}
+	listed := &operation{
+		id: "getQuestions", method: http.MethodGet, path: questionsPath, invalid: http.StatusBadRequest,
+	}
 	answered := &operation{
 		id: "answerQuestion", method: http.MethodGet, path: questionsPath + "/{file}", scope: event.ScopeAnalyze,
 		invalid: http.StatusBadRequest, unavailable: http.StatusServiceUnavailable,

@@ -36,7 +36,8 @@ func (n Fuzzy) Prefix() string {
 }
 
 // Near returns those of a sorted list of terms that are within the edit distance of a fuzzy word, whatever their
-// prefix. What terms begin with is compared once, and terms are skipped if it is too far from any beginning of the word.
+// prefix. What terms begin with is compared once, and terms are skipped if it is too far from any beginning of the
+// word.
 func Near(n Fuzzy, sorted []string) []string {
 	text := []rune(n.Text)
 	first := make([]int, len(text)+1)

@@ -124,7 +124,8 @@ func (l *lowering) factor(v value) (algebra.Factor, error) {
 	}
 	if filtered {
 		outer, outerNames := l.unshown, l.unnamed
-		l.unshown, l.unnamed = true, outerNames || rewritesToMatchAll(filter) // FunctionScoreQueryBuilder drops match_all.
+		// Elasticsearch's FunctionScoreQueryBuilder drops match_all.
+		l.unshown, l.unnamed = true, outerNames || rewritesToMatchAll(filter)
 		f.Filter, err = l.clause(filter)
 		l.unshown, l.unnamed = outer, outerNames
 	}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"muster/schemas/jsonname"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/jsonname"
 )
 
 // Error describes a problem of a query and its position.

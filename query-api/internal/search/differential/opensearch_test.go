@@ -147,8 +147,8 @@ func equalsOpenSearch(t *testing.T, muster *engine, conn driver.Conn, w world) {
 		got, err := muster.Search(t.Context(), body)
 		if err != nil {
 			var e *clause.Error
-			// OpenSearch skips clauses that cannot matter, counts a phrase with slop as one clause, muster its words, and
-			// nests aggregations deeper.
+			// OpenSearch skips clauses that cannot matter, counts a phrase with slop as one clause, muster its words,
+			// and nests aggregations deeper.
 			if errors.As(err, &e) && (want.Total == 0 || rejectedByScore(t.Context(), w.index, q) ||
 				strings.Contains(e.Reason, "more than 1024 clauses") ||
 				strings.Contains(e.Reason, "aggregations are nested deeper than 20 levels") ||

@@ -112,8 +112,8 @@ func eachRow(lo int, window []uint64, do func(row int)) {
 }
 
 // countTexts lets terms of people count numbers of texts instead of adding people to buckets, if nothing needs the
-// buckets before. The counts of all aggregations and parts are kept until the end, for all texts of the dictionaries: at
-// most MaxCollected. Collectors that see the same parts decide alike.
+// buckets before. The counts of all aggregations and parts are kept until the end, for all texts of the dictionaries:
+// at most MaxCollected. Collectors that see the same parts decide alike.
 func (c *collector) countTexts(list []aggregator) {
 	for i := range list {
 		a := &list[i]
