@@ -222,16 +222,21 @@ func TestBulk_RejectsUploadsAsAWhole(t *testing.T) {
 	require.Zero(t, f.credits())
 }
 
+// useSmallPlan makes further calls for an organization with few credits and monthly requests.
+func (f *fixture) useSmallPlan(credits, requests int64) {
+	f.t.Helper()
+	limits := event.DefaultLimits()
+	limits.Credits, limits.MonthlyRequests = credits, requests
+	o, err := f.accounts.CreateOrganizationOn(f.t.Context(), "Small", queryapi.Plan{Name: "small", Limits: limits})
+	require.NoError(f.t, err)
+	f.organization = o
+	f.useNewKey()
+}
+
 func TestBulk_ReservesAndReleasesCredits(t *testing.T) {
 	f := start(t, nil)
 	bulkPeople(f, 1)
-	limits := event.DefaultLimits()
-	limits.Credits, limits.MonthlyRequests = 150, 1000
-	o, err := f.accounts.CreateOrganizationOn(t.Context(), "Small", queryapi.Plan{Name: "small", Limits: limits})
-	require.NoError(t, err)
-	f.organization = o
-	f.key = f.newKey(queryapi.KeyOptions{Name: "small"})
-	waitForStatus(t, http.StatusOK, func() response { return f.get("/v1/usage") })
+	f.useSmallPlan(150, 1000)
 
 	rows := func(n int) string { return strings.Repeat("{\"codehost\":\"user0\"}\n", n) }
 	dry := f.submit("operation=person_enrich&dry_run=true", ndjsonType, rows(151), nil).json()
@@ -282,13 +287,7 @@ func TestBulk_IdempotencyKeyStandsForTheUploadAndItsParameters(t *testing.T) {
 func TestBulk_RepeatedSubmissionOfARunningJobReservesNothing(t *testing.T) {
 	f := start(t, nil)
 	bulkPeople(f, 1)
-	limits := event.DefaultLimits()
-	limits.Credits, limits.MonthlyRequests = 3, 5
-	o, err := f.accounts.CreateOrganizationOn(t.Context(), "Small", queryapi.Plan{Name: "small", Limits: limits})
-	require.NoError(t, err)
-	f.organization = o
-	f.key = f.newKey(queryapi.KeyOptions{Name: "small"})
-	waitForStatus(t, http.StatusOK, func() response { return f.get("/v1/usage") })
+	f.useSmallPlan(3, 5)
 	admin := &kafka.Client{Addr: kafka.TCP(f.bus.Brokers...), Timeout: waitTimeout, Transport: &kafka.Transport{}}
 	res, err := admin.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{event.TopicBulkJobTask}})
 	require.NoError(t, err)

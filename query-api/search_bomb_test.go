@@ -1,15 +1,12 @@
 package queryapi_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
 	queryapi "muster/query-api"
@@ -54,20 +51,9 @@ func TestSearch_ExpensiveQueriesAreBounded(t *testing.T) {
 	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"lover"}}}`)), 1, "still there")
 }
 
-// counted counts statements.
-type counted struct {
-	driver.Conn
-	statements atomic.Int64
-}
-
-func (c *counted) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
-	c.statements.Add(1)
-	return c.Conn.Query(ctx, query, args...)
-}
-
 // The duration of an expensive query on a small table is that of its statements.
 func TestSearch_WordsAndPatternsExpandInFewStatements(t *testing.T) {
-	conn := &counted{}
+	conn := &countingStore{}
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
 		c.RequestTimeout = time.Minute
 		conn.Conn = d.ClickHouse

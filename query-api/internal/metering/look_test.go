@@ -32,7 +32,20 @@ func (s *unsent) Begin(
 }
 
 func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
-	m, store := meterWithAnswers(t)
+	rates, err := limits.NewMemory(time.Now)
+	require.NoError(t, err)
+	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
+	require.NoError(t, err)
+	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer disk.Close()
+	store := &unsent{Store: disk}
+	answers, err := idempotency.NewAnswers(store, make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	m := metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
+		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
 	begin := func(id string) *metering.Call {
 		c := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/context"})
 		c.Idempotent("k", "/x", []byte(`{}`))
@@ -59,7 +72,7 @@ func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 }
 
 func TestUnbindWork_LetsARepeatedCallStartNewWork(t *testing.T) {
-	m, _ := meterWithAnswers(t)
+	m := openBooks(t, &replies{})
 	none := func(metering.Work) (bool, error) { return false, nil }
 	for _, id := range []string{"1", "2"} {
 		call := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/bulk"})
@@ -71,23 +84,4 @@ func TestUnbindWork_LetsARepeatedCallStartNewWork(t *testing.T) {
 		call.UnbindWork()
 		require.NoError(t, call.End(t.Context(), http.StatusServiceUnavailable, metering.Whole))
 	}
-}
-
-// meterWithAnswers returns a meter and its store of answers.
-func meterWithAnswers(t *testing.T) (*metering.Meter, *unsent) {
-	t.Helper()
-	rates, err := limits.NewMemory(time.Now)
-	require.NoError(t, err)
-	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
-	require.NoError(t, err)
-	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, disk.Close()) })
-	store := &unsent{Store: disk}
-	answers, err := idempotency.NewAnswers(store, make([]byte, idempotency.KeyBytes))
-	require.NoError(t, err)
-	return metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
-		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-	}), store
 }
