@@ -28,8 +28,8 @@ func Touch(ctx context.Context, w *bus.Writer, accounts map[int64]int64) error {
 	return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
 }
 
-// TouchLinks requests that the people who are linked with accounts, or may be now, are linked again, once the builds that
-// were requested before are done. The touches are durable when it returns.
+// TouchLinks requests that the people who are linked with accounts, or may be now, are linked again, once the builds
+// that were requested before are done. The touches are durable when it returns.
 func TouchLinks(ctx context.Context, w *bus.Writer, accounts []int64) error {
 	return publishTouches(ctx, w, event.TopicAnswerTask, accountTasks(accounts, event.AnswerTask{Linking: true}))
 }
