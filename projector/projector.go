@@ -93,7 +93,7 @@ func newProjector(cfg Config, deps project.Deps) (_ *Projector, err error) {
 	if cfg.Config, deps, err = project.WithDefaults(cfg.Config, deps); err != nil {
 		return nil, err
 	}
-	cfg.TouchVersions = cfg.TouchVersions || cfg.Search != nil
+	cfg.TouchDocuments = cfg.TouchDocuments || cfg.Search != nil
 	cfg.LargeAge = cmp.Or(cfg.LargeAge, defaultLargeAge)
 	cfg.MaxOutsideGroup = cmp.Or(cfg.MaxOutsideGroup, max(minOutsideGroup, 3*cfg.Kafka.Session))
 	p := &Projector{cfg: cfg, deps: deps}

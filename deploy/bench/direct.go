@@ -242,7 +242,7 @@ func (b *bench) loadKind(
 						return fmt.Errorf("render: %w", err)
 					}
 				}
-				if err := readmodel.InsertInto(working, b.conn, tables, "direct-"+kind+"-"+strconv.Itoa(part.n),
+				if _, err := readmodel.InsertInto(working, b.conn, tables, "direct-"+kind+"-"+strconv.Itoa(part.n),
 					&rows); err != nil {
 					return err
 				}

@@ -104,21 +104,27 @@ func (a *answerBuilder) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	accounts, invalid := a.read(b, generation)
+	accounts, linking, invalid := a.read(b, generation)
 	if err := a.deps.Rejected.Publish(ctx, invalid); err != nil {
 		return err
 	}
+	touched := slices.Sorted(maps.Keys(accounts))
 	if err := a.build(ctx, accounts); err != nil {
+		return err
+	}
+	if err := a.announce(ctx, touched, linking); err != nil {
 		return err
 	}
 	a.recordHandled(b)
 	return nil
 }
 
-// read decodes the touches of a batch and keeps the newest of each account.
-func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTarget, []rejected.Message) {
-	accounts := make(map[int64]*buildTarget, len(b.Messages))
-	var invalid []rejected.Message
+// read decodes the touches of a batch and keeps the newest of each account. linking are accounts whose people are to be
+// linked again.
+func (a *answerBuilder) read(
+	b bus.Batch, generation uint32,
+) (accounts map[int64]*buildTarget, linking []int64, invalid []rejected.Message) {
+	accounts = make(map[int64]*buildTarget, len(b.Messages))
 	for i := range b.Messages {
 		m := &b.Messages[i]
 		var t event.AnswerTask
@@ -134,6 +140,10 @@ func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTa
 			continue // Others have no answer but their main row.
 		}
 		id, _ := t.Account() // validated
+		if t.Linking {
+			linking = append(linking, id)
+			continue
+		}
 		target := &buildTarget{
 			//nolint:gosec // Kafka's partitions are int32.
 			Touch:      readmodel.Touch{UserID: id, Partition: int32(m.Partition), Offset: m.Offset},
@@ -148,12 +158,11 @@ func (a *answerBuilder) read(b bus.Batch, generation uint32) (map[int64]*buildTa
 		}
 		accounts[id] = target
 	}
-	return accounts, invalid
+	return accounts, linking, invalid
 }
 
 // build builds the answers of accounts whose touch is newer than their row.
 func (a *answerBuilder) build(ctx context.Context, accounts map[int64]*buildTarget) error {
-	touched := slices.Sorted(maps.Keys(accounts))
 	for id := range accounts {
 		if _, erased := a.deps.Suppressed.ID(identity.Codehost, formatID(id)); erased {
 			delete(accounts, id)
@@ -164,11 +173,23 @@ func (a *answerBuilder) build(ctx context.Context, accounts map[int64]*buildTarg
 			return err
 		}
 	}
-	tasks := make([]event.AnswerTask, len(touched))
-	for i, id := range touched {
-		tasks[i] = event.AnswerTask{Kind: record.KindCodehostPerson, ID: formatID(id), Built: true}
+	return nil
+}
+
+// announce touches accounts whose answers were built, if people are linked with them or may be.
+func (a *answerBuilder) announce(ctx context.Context, built, linking []int64) error {
+	announced := built // Large ones are few, and a touch with Linking overtakes their builds.
+	if !a.large {
+		linked, err := readmodel.LinkedAccounts(ctx, a.deps.Conn, built)
+		if err != nil {
+			return RedactError(err)
+		}
+		announced = slices.Concat(linking, linked)
+		slices.Sort(announced)
+		announced = slices.Compact(announced)
 	}
-	return publishTouches(ctx, a.deps.Writer, event.TopicAnswerTask, tasks)
+	return publishTouches(ctx, a.deps.Writer, event.TopicAnswerTask,
+		accountTasks(announced, event.AnswerTask{Built: true}))
 }
 
 func (a *answerBuilder) buildPart(ctx context.Context, part []int64, accounts map[int64]*buildTarget) error {

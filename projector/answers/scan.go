@@ -54,7 +54,8 @@ func Scan(ctx context.Context, conn driver.Conn, table string, differing func([]
 	}
 }
 
-// TouchDiffering requests builds of the answers that were not built from their newest rows, and returns their number.
+// TouchDiffering requests builds of the answers that were not built from their newest rows, and that people are linked
+// with their accounts again. It returns their number.
 func TouchDiffering(ctx context.Context, conn driver.Conn, w *bus.Writer) (n int, err error) {
 	err = Scan(ctx, conn, readmodel.AnswersTable, func(ids []int64) error {
 		accounts := make(map[int64]int64, len(ids))
@@ -62,7 +63,10 @@ func TouchDiffering(ctx context.Context, conn driver.Conn, w *bus.Writer) (n int
 			accounts[id] = 0
 		}
 		n += len(ids)
-		return Touch(ctx, w, accounts)
+		if err := Touch(ctx, w, accounts); err != nil {
+			return err
+		}
+		return TouchLinks(ctx, w, ids)
 	})
 	return n, err
 }

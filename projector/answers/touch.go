@@ -28,6 +28,22 @@ func Touch(ctx context.Context, w *bus.Writer, accounts map[int64]int64) error {
 	return publishTouches(ctx, w, event.TopicAnswerTask, tasks)
 }
 
+// TouchLinks requests that the people who are linked with accounts, or may be now, are linked again, once the builds
+// that were requested before are done. The touches are durable when it returns.
+func TouchLinks(ctx context.Context, w *bus.Writer, accounts []int64) error {
+	return publishTouches(ctx, w, event.TopicAnswerTask, accountTasks(accounts, event.AnswerTask{Linking: true}))
+}
+
+// accountTasks returns touches of accounts with the marks of one.
+func accountTasks(accounts []int64, like event.AnswerTask) []event.AnswerTask {
+	tasks := make([]event.AnswerTask, len(accounts))
+	for i, id := range accounts {
+		like.Kind, like.ID = record.KindCodehostPerson, formatID(id)
+		tasks[i] = like
+	}
+	return tasks
+}
+
 // TouchDocuments publishes touches with the kind and the marks of one. Without marks they request that the documents of
 // network people or companies in the search index are written again, and that the linked accounts of people, or of
 // those whom account-links name, are read again. The versions are those of their newest changed rows, 0 if they are

@@ -47,7 +47,8 @@ func TestEraser_DeletesRowsAddedByReplay(t *testing.T) {
 			readmodel.NewRenderer(identity.Default()).Rows(rows, projectortest.Decode(t, record.KindCodehostPerson,
 				ghost), readmodel.Position{Topic: record.KindCodehostPerson.Topic()}),
 		)
-		require.NoError(t, readmodel.InsertInto(t.Context(), h.Conn, fresh, token, rows))
+		_, err := readmodel.InsertInto(t.Context(), h.Conn, fresh, token, rows)
+		require.NoError(t, err)
 		require.EqualValues(t, 1, h.Count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
 		require.NotZero(t, h.Count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
 	}

@@ -4,9 +4,11 @@
 // The linked account of a person is the first one of resolution.Stated, as in the API's answers: an account that the
 // person's record declares, that declares the person, or that an account-link names. Results of discovery do not count.
 //
-// The projector touches changed people and account-links, the builder of answers touches accounts that it has built
-// (event.AnswerTask). The consumer ([NewConsumer]) touches the people whom links and accounts concern. Of touched people,
-// [Refresher] reads the links and accounts again, and writes the rows that differ.
+// Most people have no links. The projector touches changed people whom an account or an account-link names, who name an
+// account that exists (readmodel.LinkCandidates), or who have a row, and the usernames of changed account-links. It
+// marks the accounts of these links: the builder of answers touches them, and accounts that rows name, after it has
+// built them (event.AnswerTask). The consumer ([NewConsumer]) touches the people whom links and accounts concern. Of
+// touched people, [Refresher] reads the links and accounts again, and writes the rows that differ.
 //
 // # Delivery
 //

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/projector"
 	"muster/projector/internal/projectortest"
 	"muster/projector/linked"
 	"muster/projector/project"
@@ -385,4 +387,69 @@ func TestLinked_EqualsBruteForceInAnyOrder(t *testing.T) {
 			require.Equal(t, want, rows(t, h.Store), "after a replay")
 		})
 	}
+}
+
+// gatedConn delays builds of answers while its gate is held.
+type gatedConn struct {
+	driver.Conn
+	gate sync.RWMutex
+}
+
+func (c *gatedConn) Exec(ctx context.Context, query string, args ...any) error {
+	if strings.HasPrefix(query, "INSERT INTO "+readmodel.AnswersTable) {
+		c.gate.RLock()
+		defer c.gate.RUnlock()
+	}
+	return c.Conn.Exec(ctx, query, args...)
+}
+
+// The person is linked when the answer is built, although nothing of the account points to a person before.
+func TestLinked_PersonArrivesBeforeTheBuildOfTheAccount(t *testing.T) {
+	h := projectortest.New(t)
+	conn := &gatedConn{Conn: h.Conn}
+	h.Start(func(_ *projector.Config, deps *project.Deps) { deps.Conn = conn })
+	h.PublishRecords(projectortest.AccountRecord(t, 7, "2020", "ada"))
+	h.CaughtUp()
+	conn.gate.Lock()
+	h.PublishRecords(projectortest.Decode(t, record.KindCodehostPerson,
+		`{"user_id":7,"last_updated":"2021","codehost_username":"ada","network_username":"ann"}`))
+	h.RecordsCaughtUp()
+	h.PublishRecords(projectortest.Person(t, "p", "2020", `"username":"ann"`))
+	h.RecordsCaughtUp()
+	h.LinkedCaughtUp()
+	require.Empty(t, rows(t, h.Store))
+	conn.gate.Unlock()
+	h.CaughtUp()
+	require.Equal(t, row(7, "ada", "", missing, missing), rows(t, h.Store)["p"])
+}
+
+// Most people of a crawl have no links. Refreshing them would cost more than projecting them.
+func TestLinked_OnlyPeopleWhoMayBeLinkedAreRefreshed(t *testing.T) {
+	h := projectortest.New(t)
+	h.Start(nil)
+	h.PublishRecords(projectortest.Person(t, "p", "2020", `"username":"ann","codehost_username":"ada"`),
+		projectortest.Person(t, "q", "2020", `"username":"bob"`))
+	h.CaughtUp()
+	require.Empty(t, h.Touches())
+	h.PublishRecords(projectortest.AccountRecord(t, 8, "2020", "eve"), projectortest.AccountRecord(t, 7, "2020", "ada"))
+	h.CaughtUp()
+	touch := func(kind record.Kind, id string, like event.AnswerTask) event.AnswerTask {
+		like.Kind, like.ID = kind, id
+		return like
+	}
+	var want []event.AnswerTask
+	for _, like := range []event.AnswerTask{{}, {Linking: true}, {Built: true}} {
+		want = append(want, touch(record.KindCodehostPerson, "7", like))
+	}
+	want = append(want, touch(record.KindCodehostPerson, "8", event.AnswerTask{}),
+		touch(record.KindNetworkPerson, "p", event.AnswerTask{}))
+	got := h.Touches()
+	for i := range got {
+		got[i].Version = 0
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, row(7, "ada", "", missing, missing), rows(t, h.Store)["p"])
+	h.PublishRecords(projectortest.Person(t, "p", "2021", `"username":"ann"`))
+	h.CaughtUp()
+	require.Empty(t, rows(t, h.Store), "no longer declared")
 }

@@ -55,8 +55,8 @@ type Config struct {
 	BreakAfter uint32
 	// RetryMin and RetryMax bound the backoff between attempts of a batch; defaults 100 ms and 10 s.
 	RetryMin, RetryMax time.Duration
-	// TouchVersions publishes a touch of each person with a version bump, for the search index.
-	TouchVersions bool
+	// TouchDocuments publishes touches of all changed people and companies, for the search index.
+	TouchDocuments bool
 	// Timing of the consumer groups; zero fields take the bus's defaults.
 	Timing bus.GroupTiming
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -44,7 +45,7 @@ type Records struct {
 	tables  readmodel.Names        // zero: the live tables
 	writer  *bus.Writer            // nil in a replay, which publishes nothing
 	rejects *rejected.Publisher    // nil in a replay
-	bumps   bool                   // version bumps are touched
+	index   bool                   // documents of the search index are touched
 	kinds   map[string]record.Kind // by topic
 	workers []*worker
 }
@@ -56,7 +57,7 @@ func NewRecords(cfg Config, deps Deps, w *bus.Writer, rejects *rejected.Publishe
 	if err != nil {
 		return nil, err
 	}
-	r.writer, r.rejects, r.bumps = w, rejects, cfg.TouchVersions
+	r.writer, r.rejects, r.index = w, rejects, cfg.TouchDocuments
 	return r, nil
 }
 
@@ -124,31 +125,63 @@ func (r *Records) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err := erasure.WriteTombstones(ctx, r.writer, r.deps.Suppressed, done.dropped, r.deps.Logger); err != nil {
 		return err
 	}
-	if err := answers.Touch(ctx, r.writer, done.touched); err != nil {
+	if err := r.touch(ctx, done); err != nil {
 		return err
-	}
-	for kind, ids := range done.documents {
-		if err := answers.TouchDocuments(ctx, r.writer, event.AnswerTask{Kind: kind}, ids); err != nil {
-			return err
-		}
-	}
-	for kind, ids := range done.bumped {
-		task := event.AnswerTask{Kind: kind, IndexOnly: true}
-		if err := answers.TouchDocuments(ctx, r.writer, task, ids); err != nil {
-			return err
-		}
 	}
 	return r.rejects.Publish(ctx, done.rejected)
 }
 
+// touch publishes the touches of a batch. People are linked again only if they may be linked now or were before: most
+// have neither links nor accounts that name them.
+func (r *Records) touch(ctx context.Context, done outcome) error {
+	if err := answers.Touch(ctx, r.writer, done.touched); err != nil {
+		return err
+	}
+	// After the touches that request builds: the builder follows their order.
+	if err := answers.TouchLinks(ctx, r.writer, slices.Sorted(maps.Keys(done.linking.Accounts))); err != nil {
+		return err
+	}
+	people := done.documents[record.KindNetworkPerson]
+	linked, err := readmodel.LinkedAmong(ctx, r.deps.Conn, slices.Sorted(maps.Keys(people)))
+	if err != nil {
+		return err
+	}
+	linking := make(map[string]int64)
+	for id, version := range people {
+		if linked[id] || done.linking.People[id] {
+			linking[id] = version
+			delete(people, id)
+		}
+	}
+	if err := r.touchDocuments(ctx, record.KindNetworkPerson, linking, false); err != nil {
+		return err
+	}
+	if err := r.touchDocuments(ctx, record.KindAccountLink, done.links, false); err != nil || !r.index {
+		return err
+	}
+	for _, documents := range []map[record.Kind]map[string]int64{done.documents, done.bumped} {
+		for kind, ids := range documents {
+			if err := r.touchDocuments(ctx, kind, ids, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Records) touchDocuments(ctx context.Context, kind record.Kind, ids map[string]int64, indexOnly bool) error {
+	return answers.TouchDocuments(ctx, r.writer, event.AnswerTask{Kind: kind, IndexOnly: indexOnly}, ids)
+}
+
 // outcome is what the projection of messages leads to, once their rows are durable.
 type outcome struct {
-	rejected []rejected.Message
-	dropped  []erasure.Dropped
-	touched  map[int64]int64 // accounts whose rows changed, with the newest version of these rows
-	// documents are network people and companies whose rows changed, likewise, and network usernames of account-links.
-	documents map[record.Kind]map[string]int64
+	rejected  []rejected.Message
+	dropped   []erasure.Dropped
+	touched   map[int64]int64                  // accounts whose rows changed, with the newest version of these rows
+	documents map[record.Kind]map[string]int64 // network people and companies whose rows changed, likewise
 	bumped    map[record.Kind]map[string]int64 // those with version bumps that the search index shows, likewise
+	links     map[string]int64                 // network usernames of account-links, likewise
+	linking   readmodel.LinkCandidates
 }
 
 // add adds the outcome of other messages.
@@ -160,6 +193,10 @@ func (o *outcome) add(other outcome) {
 	}
 	addNewest(o.documents, other.documents)
 	addNewest(o.bumped, other.bumped)
+	for name, version := range other.links {
+		o.links[name] = max(o.links[name], version)
+	}
+	o.linking.Add(other.linking)
 }
 
 // addNewest adds versions by kind and identity to others, and keeps the newest of each.
@@ -269,7 +306,7 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 	wg.Wait()
 	done := outcome{
 		touched: make(map[int64]int64), documents: make(map[record.Kind]map[string]int64),
-		bumped: make(map[record.Kind]map[string]int64),
+		bumped: make(map[record.Kind]map[string]int64), links: make(map[string]int64),
 	}
 	for _, w := range r.workers {
 		done.rejected = append(done.rejected, w.rejected...)
@@ -279,26 +316,25 @@ func (r *Records) insert(ctx context.Context, messages []kafka.Message, token st
 
 	// While the breaker is open the batch waits here, uncommitted. The consumer waits too; its buffers are
 	// bounded. Waiting does not count as an attempt.
-	_, err := breaker.DoWhenClosed(ctx, r.breaker, breakerKey, func(ctx context.Context) (struct{}, error) {
+	var err error
+	insert := func(ctx context.Context) (readmodel.LinkCandidates, error) {
 		begin := r.deps.Now()
-		err := readmodel.InsertInto(ctx, r.deps.Conn, r.tables, token, batches...)
+		linking, err := readmodel.InsertInto(ctx, r.deps.Conn, r.tables, token, batches...)
 		outcome := "ok"
 		if err != nil {
 			outcome = "error"
 		}
 		r.metrics.insert.WithLabelValues(outcome).Observe(r.deps.Now().Sub(begin).Seconds())
-		return struct{}{}, err
-	})
-	if err != nil {
+		return linking, err
+	}
+	if done.linking, err = breaker.DoWhenClosed(ctx, r.breaker, breakerKey, insert); err != nil {
 		return done, err
 	}
 	for _, w := range r.workers {
 		w.batch.TouchedAccounts(done.touched)
 		w.batch.TouchedDocuments(done.documents)
-		w.batch.TouchedLinks(done.documents)
-		if r.bumps {
-			w.batch.TouchedVersions(done.bumped)
-		}
+		w.batch.TouchedLinks(done.links)
+		w.batch.TouchedVersions(done.bumped)
 		done.dropped = append(done.dropped, w.erased.Dropped...)
 		for kind, c := range w.counts {
 			r.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))

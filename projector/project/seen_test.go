@@ -125,7 +125,7 @@ func TestProjector_VersionBumpAppliesToEqualContent(t *testing.T) {
 func TestProjector_TouchesDocumentsOfVersionBumps(t *testing.T) {
 	for _, touched := range []bool{false, true} {
 		h := projectortest.New(t)
-		h.Start(func(cfg *projector.Config, _ *project.Deps) { cfg.TouchVersions = touched })
+		h.Start(func(cfg *projector.Config, _ *project.Deps) { cfg.TouchDocuments = touched })
 		person := func(version string) *record.Record {
 			return projectortest.Person(t, "p", version, `"username":"ann"`)
 		}

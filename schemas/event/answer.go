@@ -26,9 +26,10 @@ type AnswerTask struct {
 	// Built: the answer of the account was built, so that the linked accounts of people are to be read again. Such a
 	// touch requests no build.
 	Built bool `json:"built,omitzero"`
-	// Linking: the linked account of the person is about to be written or deleted. It is to be read again, and the
-	// person to be touched with IndexOnly then, also by another process than the writer. The search sink ignores such a
-	// touch.
+	// Linking, of a person: the linked account is about to be written or deleted. It is to be read again, and the person
+	// to be touched with IndexOnly then, also by another process than the writer. The search sink ignores such a touch.
+	// Of an account: people may be linked with it. Once the builds that were requested before are done, the builder
+	// touches it with Built. Such a touch requests no build.
 	Linking bool `json:"linking,omitzero"`
 	// IndexOnly: only the document in the search index is to be written, since the linked account was written, or the
 	// record has a newer version. Such a touch requests no refresh of linked accounts.

@@ -102,7 +102,8 @@ func (b *Batch) Reset() {
 	b.slab = b.slab[:0]
 	b.searchPeople.reset()
 	b.searchCompanies.reset()
-	b.lookups.joined = b.lookups.joined[:0]
+	clear(b.lookups.joining)
+	b.lookups.joining = b.lookups.joining[:0]
 	for _, t := range b.tables() {
 		for _, f := range t.columns() {
 			f.values.reset()
@@ -222,7 +223,10 @@ func (l *lookupWriter) add(lookup LookupType, value string) {
 	t.claim.add(appendClaim(stack[:0], lookup, value, l.targetKind, l.target, l.source))
 	t.confidence.add(l.confidence)
 	if lookup.joins(l.target) {
-		t.joined = append(t.joined, t.keyHash.list[len(t.keyHash.list)-1])
+		t.joining = append(t.joining, joiningLookup{
+			hash: t.keyHash.list[len(t.keyHash.list)-1], value: value,
+			targetKind: l.targetKind, target: l.target, source: l.source,
+		})
 	}
 }
 

@@ -3,6 +3,9 @@ package readmodel
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/big"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,32 +42,112 @@ func (t LookupType) joins(target string) bool {
 	return false
 }
 
+// joiningLookup is a lookup of a batch that joins.
+type joiningLookup struct {
+	hash                              uint64
+	value, targetKind, target, source string // as in the claim
+}
+
+// namer returns what names the value of a lookup, if it does not have it: the username of an account, a space and the
+// identity of its record, or the username that an account-link names.
+func (l *joiningLookup) namer() string {
+	if l.targetKind == TargetAccount {
+		_, username, _ := strings.Cut(l.target, ":")
+		return username
+	}
+	return l.source + " " + l.target
+}
+
+// LinkCandidates are records that a batch may have linked: of each two, one has a username that the other one or an
+// account-link names.
+type LinkCandidates struct {
+	People   map[string]bool // network people of the batch
+	Accounts map[int64]bool  // accounts of the code host: those of the batch, and those whom its other records concern
+}
+
+// NewLinkCandidates returns no candidates.
+func NewLinkCandidates() LinkCandidates {
+	return LinkCandidates{People: make(map[string]bool), Accounts: make(map[int64]bool)}
+}
+
+// Add adds other candidates.
+func (c LinkCandidates) Add(other LinkCandidates) {
+	maps.Copy(c.People, other.People)
+	maps.Copy(c.Accounts, other.Accounts)
+}
+
+// addAccount adds the account of a decimal user ID; other texts, such as that of a namer without a record, are ignored.
+func (c LinkCandidates) addAccount(userID string) {
+	if id, err := strconv.ParseInt(userID, 10, 64); err == nil {
+		c.Accounts[id] = true
+	}
+}
+
 // insertHints writes the hints that rows of a batch change: for each account that names a username of the other webset,
 // a copy of the lookups of this username under the account's own username, so that one read finds both. It is called
 // after the rows are visible. So of two batches that are inserted at the same time, one with the username and one with
-// the account that names it, the last one finds both.
-func insertHints(ctx context.Context, conn driver.Conn, table string, batches []*Batch) error {
-	var keys []uint64
+// the account that names it, the last one finds both. Hints between two records of other batches are not written again.
+func insertHints(ctx context.Context, conn driver.Conn, into string, batches []*Batch) (LinkCandidates, error) {
+	candidates := NewLinkCandidates()
+	own := make(map[uint64][]joiningLookup)
 	for _, b := range batches {
-		keys = append(keys, b.lookups.joined...)
-	}
-	slices.Sort(keys)
-	settings := longStatement()
-	settings["parallel_distributed_insert_select"] = 0 // A hint belongs to another shard than its username.
-	// The same hints are inserted again after an erasure was lifted.
-	settings["insert_deduplicate"] = 0
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
-	for part := range slices.Chunk(slices.Compact(keys), hintKeys) {
-		if err := conn.Exec(ctx, hintsStatement(table, part)); err != nil {
-			return fmt.Errorf("insert hints: %w", err)
+		for _, l := range b.lookups.joining {
+			own[l.hash] = append(own[l.hash], l)
 		}
 	}
-	return nil
+	var hints lookupTable
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(own)), hintKeys) {
+		err := readJoined(ctx, conn, into, part, func(j *joined) {
+			for _, l := range own[j.hash] {
+				if l.value == j.username {
+					j.addHints(&hints, l)
+					j.addCandidates(candidates, l)
+				}
+			}
+		})
+		if err != nil {
+			return candidates, fmt.Errorf("read the lookups of hints: %w", err)
+		}
+	}
+	rows := table{"lookups", len(hints.keyHash.list), hints.columns}
+	if rows.rows == 0 {
+		return candidates, nil
+	}
+	// The same hints are inserted again after an erasure was lifted.
+	token := "hints-" + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // no key
+	if err := insertTable(ctx, conn, into, token, []table{rows}); err != nil {
+		return candidates, fmt.Errorf("insert hints: %w", err)
+	}
+	return candidates, nil
 }
 
-// hintsStatement returns the statement that writes the hints for usernames, by KeyHash. It splits claims itself,
-// because ClickHouse cannot send conditions on alias columns to other nodes.
-func hintsStatement(table string, keys []uint64) string {
+// joined are the lookups of a username of one webset that records have and others of the other webset name.
+type joined struct {
+	hash     uint64
+	network  bool // a username of the network; else of the code host
+	username string
+	ver      big.Int // the newest of the lookups of those who have it, and its source
+	at       Position
+	holders  []string // identities of the records that have it
+	namers   []string // joiningLookup.namer of those that name it
+}
+
+// readJoined reads the joined lookups of usernames, by KeyHash, from a table like lookups. The statement splits claims
+// itself, because ClickHouse cannot send conditions on alias columns to other nodes.
+func readJoined(ctx context.Context, conn driver.Conn, from string, keys []uint64, each func(*joined)) error {
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
+	return readRows(ctx, conn, joinedQuery(from, keys), func(rows driver.Rows) error {
+		var j joined
+		err := rows.Scan(&j.hash, &j.network, &j.username, &j.ver, &j.at.Topic, &j.at.Partition, &j.at.Offset, &j.holders,
+			&j.namers)
+		if err == nil {
+			each(&j)
+		}
+		return err //nolint:wrapcheck // insertHints wraps it
+	})
+}
+
+func joinedQuery(from string, keys []uint64) string {
 	list := func(types ...LookupType) string {
 		names := make([]string, len(types))
 		for i, t := range types {
@@ -72,30 +155,79 @@ func hintsStatement(table string, keys []uint64) string {
 		}
 		return "(" + strings.Join(names, ", ") + ")"
 	}
-	return `INSERT INTO ` + table + ` (key_hash, claim, ver, confidence, topic, partition, offset)
-SELECT xxHash64(concat(namers, ' username', char(0), splitByChar(' ', namer)[1])),
-    concat('hint.', holders, char(0), username, char(0), holders, '-person', char(0), holder, char(0), namer, char(0)),
-    newest, 1, source.1, source.2, source.3
+	return `SELECT key_hash, network, claim[2] AS username, maxIf(ver, holds),
+    argMaxIf(topic, ver, holds), argMaxIf(partition, ver, holds), argMaxIf(offset, ver, holds),
+    groupUniqArrayIf(` + strconv.Itoa(MaxHints) + `)(claim[4], holds) AS holders,
+    groupUniqArrayIf(` + strconv.Itoa(maxNamers) + `)(namer, namer != '') AS namers
 FROM (
-    SELECT if(claim[1] IN ` + list(LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork) +
-		`, 'network', 'codehost') AS holders,
-        if(holders = 'network', 'codehost', 'network') AS namers,
-        claim[2] AS username, maxIf(ver, holds) AS newest, argMaxIf((topic, partition, offset), ver, holds) AS source,
-        arrayJoin(groupUniqArrayIf(` + strconv.Itoa(MaxHints) + `)(claim[4], holds)) AS holder,
-        arrayJoin(groupUniqArrayIf(` + strconv.Itoa(maxNamers) + `)(name, name != '')) AS namer
-    FROM (
-        SELECT splitByChar(char(0), claim) AS claim, ver, topic, partition, offset,
-            claim[1] IN ` + list(LookupNetworkUsername, LookupCodehostUsername) + ` AS holds,
-            multiIf(claim[1] IN ` + list(LookupCodehostNetworkUsername, LookupNetworkCodehostUsername) + `,
-                if(claim[5] = '', '', concat(claim[5], ' ', claim[4])),
-                claim[1] = '` + string(LookupLinkNetwork) + `' AND startsWith(claim[4], 'codehost:') OR
-                claim[1] = '` + string(LookupLinkCodehost) + `' AND startsWith(claim[4], 'network:'),
-                splitByChar(':', claim[4], 2)[2], '') AS name
-        FROM (SELECT claim, ver, topic, partition, offset FROM ` + table + ` WHERE key_hash IN (` + numbers(keys) + `))
-    )
-    WHERE holds OR name != ''
-    GROUP BY holders, namers, username
-)`
+    SELECT key_hash, splitByChar(char(0), claim) AS claim, ver, topic, partition, offset,
+        claim[1] IN ` + list(LookupNetworkUsername, LookupCodehostNetworkUsername, LookupLinkNetwork) + ` AS network,
+        claim[1] IN ` + list(LookupNetworkUsername, LookupCodehostUsername) + ` AS holds,
+        multiIf(claim[1] IN ` + list(LookupCodehostNetworkUsername, LookupNetworkCodehostUsername) + `,
+            concat(claim[5], ' ', claim[4]),
+            claim[1] = '` + string(LookupLinkNetwork) + `' AND startsWith(claim[4], 'codehost:') OR
+            claim[1] = '` + string(LookupLinkCodehost) + `' AND startsWith(claim[4], 'network:'),
+            splitByChar(':', claim[4], 2)[2], '') AS namer
+    FROM (SELECT key_hash, claim, ver, topic, partition, offset FROM ` + from +
+		` WHERE key_hash IN (` + numbers(keys) + `))
+)
+WHERE holds OR namer != ''
+GROUP BY key_hash, network, username
+HAVING notEmpty(holders) AND notEmpty(namers)`
+}
+
+// holds reports whether a lookup is of a record that has the username.
+func (j *joined) holds(l joiningLookup) bool {
+	return l.targetKind == TargetNetworkPerson && j.network || l.targetKind == TargetCodehostPerson && !j.network
+}
+
+// addHints adds the hints that a lookup is part of.
+func (j *joined) addHints(hints *lookupTable, l joiningLookup) {
+	holders, namers := j.holders, []string{l.namer()}
+	if j.holds(l) {
+		holders, namers = []string{l.target}, j.namers
+	}
+	kind, holderKind := LookupHintCodehost, TargetCodehostPerson
+	if j.network {
+		kind, holderKind = LookupHintNetwork, TargetNetworkPerson
+	}
+	for _, namer := range namers {
+		name, _, _ := strings.Cut(namer, " ")
+		if name == "" {
+			continue
+		}
+		key := KeyHash(kind, name)
+		for _, holder := range holders {
+			hints.keyHash.add(key)
+			hints.claim.add(appendClaim(nil, kind, j.username, holderKind, holder, namer))
+			hints.ver.addNumber(&j.ver)
+			hints.confidence.add(1)
+			hints.topic.add(j.at.Topic)
+			hints.partition.add(j.at.Partition)
+			hints.offset.add(j.at.Offset)
+		}
+	}
+}
+
+// addCandidates adds a record of the batch, and the accounts that it is joined with.
+func (j *joined) addCandidates(to LinkCandidates, l joiningLookup) {
+	switch l.targetKind {
+	case TargetNetworkPerson:
+		to.People[l.target] = true
+	case TargetCodehostPerson:
+		to.addAccount(l.target)
+		return
+	}
+	if !j.network {
+		for _, holder := range j.holders {
+			to.addAccount(holder)
+		}
+		return
+	}
+	for _, namer := range j.namers {
+		_, id, _ := strings.Cut(namer, " ")
+		to.addAccount(id)
+	}
 }
 
 // Namer returns the username that names the value of a hint, and the identity of the record that does; it is empty for

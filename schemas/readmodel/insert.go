@@ -20,7 +20,8 @@ import (
 // token writes the rest: the server drops inserts whose token it remembers, and otherwise rows replace
 // themselves. Insert does not modify batches.
 func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Batch) error {
-	return InsertInto(ctx, conn, nil, token, batches...)
+	_, err := InsertInto(ctx, conn, nil, token, batches...)
+	return err
 }
 
 // eventRows are rows of an event table for an insert. R's fields have the column names as tags.
@@ -70,10 +71,14 @@ func (n Names) target(table string) (string, bool) {
 // server thread and for files.
 const insertConcurrency = 2
 
-// InsertInto is Insert into other tables with the same columns, such as those of a Rebuild.
-func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch) error {
+// InsertInto is Insert into other tables with the same columns, such as those of a Rebuild. It returns the records that
+// the batches may have linked, if it writes lookups.
+func InsertInto(
+	ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch,
+) (LinkCandidates, error) {
+	candidates := NewLinkCandidates()
 	if len(batches) == 0 {
-		return nil
+		return candidates, nil
 	}
 	tables := make([][]table, len(batches))
 	for i, b := range batches {
@@ -101,16 +106,17 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		if i == 0 {
 			// Lookups first: readers find everything else through them.
 			if err := write(ctx); err != nil {
-				return err
+				return candidates, err
 			}
-			if err := insertHints(ctx, conn, name, batches); err != nil {
-				return err
+			var err error
+			if candidates, err = insertHints(ctx, conn, name, batches); err != nil {
+				return candidates, err
 			}
 			continue
 		}
 		writing.Go(func() error { return write(writeCtx) })
 	}
-	return writing.Wait()
+	return candidates, writing.Wait()
 }
 
 // insertTable writes one table's rows of several batches.

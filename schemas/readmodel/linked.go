@@ -13,7 +13,6 @@ import (
 
 	"muster/schemas/analysis"
 	"muster/schemas/identity"
-	"muster/schemas/record"
 )
 
 // LinkedTable holds what person search reads of the accounts that network people are linked with by stated links: a row
@@ -219,6 +218,34 @@ func LinkedWith(ctx context.Context, conn driver.Conn, accounts []int64) (people
 	return people, nil
 }
 
+// LinkedAmong returns those of people who have a linked account, or had one.
+func LinkedAmong(ctx context.Context, conn driver.Conn, people []string) (map[string]bool, error) {
+	out := make(map[string]bool)
+	err := readByProfile(ctx, conn, "SELECT profile_id FROM "+LinkedTable, people, func(rows driver.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		out[id] = true
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read linked people: %w", err)
+	}
+	return out, nil
+}
+
+// LinkedAccounts returns those of accounts with which people are linked, or were.
+func LinkedAccounts(ctx context.Context, conn driver.Conn, accounts []int64) ([]int64, error) {
+	if len(accounts) == 0 {
+		return nil, nil
+	}
+	out, err := readNumbers[int64](ctx, conn, "SELECT DISTINCT user_id FROM "+LinkedTable+" WHERE user_id IN ("+
+		numbers(accounts)+")")
+	if err != nil {
+		return nil, fmt.Errorf("read linked accounts: %w", err)
+	}
+	return out, nil
+}
+
 // ReadAnswers returns the newest answers of accounts, by user ID.
 func ReadAnswers(ctx context.Context, conn driver.Conn, accounts []int64) (map[int64]*AnswerRow, error) {
 	out := make(map[int64]*AnswerRow)
@@ -313,7 +340,7 @@ func DropLinked(ctx context.Context, conn driver.Conn, layout Layout, people []s
 
 // TouchedLinks adds the network usernames that account-links of the batch link with accounts of the code host, each
 // with the newest version of these rows.
-func (b *Batch) TouchedLinks(newest map[record.Kind]map[string]int64) {
+func (b *Batch) TouchedLinks(newest map[string]int64) {
 	t := &b.accountLinks
 	for i, a := range t.aPlatform.list {
 		name, other := t.aKey.list[i], t.bPlatform.list[i]
@@ -323,9 +350,6 @@ func (b *Batch) TouchedLinks(newest map[record.Kind]map[string]int64) {
 		if a != identity.Network || other != identity.Codehost || name == "" {
 			continue
 		}
-		if newest[record.KindAccountLink] == nil {
-			newest[record.KindAccountLink] = make(map[string]int64)
-		}
-		newest[record.KindAccountLink][name] = max(newest[record.KindAccountLink][name], t.common.version.list[i])
+		newest[name] = max(newest[name], t.common.version.list[i])
 	}
 }

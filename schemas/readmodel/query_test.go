@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestQueries_EqualGoldenFile(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
-		lookupQuery(), boundedLookupQuery(), hintsStatement("lookups", []uint64{1, 2}),
+		lookupQuery(), boundedLookupQuery(), joinedQuery("lookups", []uint64{1, 2}),
 		NetworkPeopleQuery(), Members(ShapeOpen | ShapeEmails), AnswersQuery(),
 		Builds{Generation: 1}.statement([]Touch{{UserID: 7, Partition: 1, Offset: 70},
 			{UserID: 8, Offset: 80, Rebuilt: 2}}),

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"encoding/binary"
 	"math/big"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -134,7 +135,7 @@ type lookupTable struct {
 	partition  column[int32]
 	offset     column[int64]
 
-	joined []uint64 // keys whose hints change
+	joining []joiningLookup
 }
 
 func (t *lookupTable) columns() []field {
@@ -161,6 +162,12 @@ func (v *versions) add(rec *record.Record) {
 	revision := uint64(rec.Revision)
 	high := uint64(rec.Version)<<5 | revision>>27 //nolint:gosec // versions are positive
 	v.list = append(v.list, [2]uint64{high, revision<<37 | deleted<<36 | rec.Hash>>28})
+}
+
+func (v *versions) addNumber(n *big.Int) {
+	var bytes [16]byte
+	n.FillBytes(bytes[:])
+	v.list = append(v.list, [2]uint64{binary.BigEndian.Uint64(bytes[:8]), binary.BigEndian.Uint64(bytes[8:])})
 }
 
 func (v *versions) appendTo(dst driver.BatchColumn) error {

@@ -128,6 +128,15 @@ func (h *Harness) StartLinked(conn driver.Conn, suppressed *suppress.Set) (stop 
 	return stop
 }
 
+// RecordsCaughtUp waits until all records are projected.
+func (h *Harness) RecordsCaughtUp() {
+	h.T.Helper()
+	Eventually(h.T, func(ctx context.Context) bool {
+		lags, err := bus.Lag(ctx, h.Kafka, projector.Group, projector.Topics())
+		return err == nil && TotalLag(lags) == 0
+	}, "records are not projected")
+}
+
 // LinkedCaughtUp waits until the consumer of linked accounts has handled all touches.
 func (h *Harness) LinkedCaughtUp() {
 	h.T.Helper()
