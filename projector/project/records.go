@@ -153,24 +153,23 @@ func (r *Records) touch(ctx context.Context, done outcome) error {
 			delete(people, id)
 		}
 	}
-	if err := r.touchDocuments(ctx, record.KindNetworkPerson, linking, false); err != nil {
-		return err
-	}
-	if err := r.touchDocuments(ctx, record.KindAccountLink, done.links, false); err != nil || !r.index {
-		return err
-	}
-	for _, documents := range []map[record.Kind]map[string]int64{done.documents, done.bumped} {
-		for kind, ids := range documents {
-			if err := r.touchDocuments(ctx, kind, ids, true); err != nil {
-				return err
-			}
+	touch := func(like event.AnswerTask, ids map[string]int64) {
+		if err == nil {
+			err = answers.TouchDocuments(ctx, r.writer, like, ids)
 		}
 	}
-	return nil
-}
-
-func (r *Records) touchDocuments(ctx context.Context, kind record.Kind, ids map[string]int64, indexOnly bool) error {
-	return answers.TouchDocuments(ctx, r.writer, event.AnswerTask{Kind: kind, IndexOnly: indexOnly}, ids)
+	touch(event.AnswerTask{Kind: record.KindNetworkPerson}, linking)
+	touch(event.AnswerTask{Kind: record.KindAccountLink}, done.links)
+	if !r.index {
+		return err
+	}
+	for kind, ids := range done.documents {
+		touch(event.AnswerTask{Kind: kind, IndexOnly: true}, ids)
+	}
+	for kind, ids := range done.bumped {
+		touch(event.AnswerTask{Kind: kind, IndexOnly: true, Bump: true}, ids)
+	}
+	return err
 }
 
 // outcome is what the projection of messages leads to, once their rows are durable.

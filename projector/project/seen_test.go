@@ -142,6 +142,7 @@ func TestProjector_TouchesDocumentsOfVersionBumps(t *testing.T) {
 		if touched {
 			want = append(want, event.AnswerTask{
 				Kind: record.KindNetworkPerson, ID: "p", Version: int64(person("2026").Version), IndexOnly: true,
+				Bump: true,
 			})
 		}
 		require.Equal(t, want, h.Touches())

@@ -220,8 +220,7 @@ type touch struct {
 	message *kafka.Message
 	version int64 // of the row
 	id      string
-	// bump: it may be of a version bump, which may be projected before its record.
-	bump bool
+	bump    bool // event.AnswerTask.Bump, of all touches
 }
 
 func (s *Sink) handle(ctx context.Context, b bus.Batch) (err error) {
@@ -256,7 +255,7 @@ func read(b bus.Batch, kind record.Kind) []touch {
 			continue
 		}
 		last, repeated := byID[t.ID]
-		byID[t.ID] = touch{m, max(t.Version, last.version), t.ID, t.IndexOnly && (!repeated || last.bump)}
+		byID[t.ID] = touch{m, max(t.Version, last.version), t.ID, t.Bump && (!repeated || last.bump)}
 	}
 	out := make([]touch, 0, len(byID))
 	for _, id := range slices.Sorted(maps.Keys(byID)) {

@@ -163,6 +163,23 @@ func TestRead_KeepsTheNewestTouchOfEachPerson(t *testing.T) {
 	require.Len(t, got, 1)
 	require.EqualValues(t, 3, got[0].message.Offset)
 	require.EqualValues(t, 9, got[0].version)
+
+	// Only a version bump may be of a person whose row does not exist yet. For others a replica lags behind.
+	bump := event.AnswerTask{Kind: record.KindNetworkPerson, ID: "p", IndexOnly: true, Bump: true}
+	changed := event.AnswerTask{Kind: record.KindNetworkPerson, ID: "p", IndexOnly: true}
+	for _, c := range []struct {
+		touches []event.AnswerTask
+		want    bool
+	}{
+		{[]event.AnswerTask{bump}, true}, {[]event.AnswerTask{changed}, false},
+		{[]event.AnswerTask{bump, changed}, false}, {[]event.AnswerTask{changed, bump}, false},
+	} {
+		var messages []kafka.Message
+		for i, task := range c.touches {
+			messages = append(messages, message(int64(i), task))
+		}
+		require.Equal(t, c.want, read(bus.Batch{Messages: messages}, record.KindNetworkPerson)[0].bump, c.touches)
+	}
 }
 
 func TestVersionOf_GrowsWithGenerationAndOffset(t *testing.T) {

@@ -31,9 +31,11 @@ type AnswerTask struct {
 	// Of an account: people may be linked with it. Once the builds that were requested before are done, the builder
 	// touches it with Built. Such a touch requests no build.
 	Linking bool `json:"linking,omitzero"`
-	// IndexOnly: only the document in the search index is to be written, since the linked account was written, or the
-	// record has a newer version. Such a touch requests no refresh of linked accounts.
+	// IndexOnly: only the document in the search index is to be written, since the linked account was written, or cannot
+	// have changed. Such a touch requests no refresh of linked accounts.
 	IndexOnly bool `json:"index_only,omitzero"`
+	// Bump: the touch is of a version bump, which may be projected before its record.
+	Bump bool `json:"bump,omitzero"`
 	// Position of a touch that was forwarded to TopicLargeAnswerTask.
 	Generation uint32 `json:"generation,omitzero"`
 	Partition  int    `json:"partition,omitzero"`
