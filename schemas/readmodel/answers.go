@@ -144,7 +144,7 @@ func (b Builds) statement(touches []Touch) string {
 	}
 	ids := list(func(t Touch) int64 { return t.UserID })
 	of := func(number func(Touch) int64) string {
-		return "transform(user_id, [" + ids + "], CAST([" + list(number) + "], 'Array(Int64)'), toInt64(0))"
+		return "transform(user_id, " + ids + ", " + list(number) + ", toInt64(0))"
 	}
 	field := func(text string) string { return text + ", char(0)" }
 	items := func(column string) string {
@@ -543,8 +543,12 @@ func longStatement() clickhouse.Settings {
 	}
 }
 
-// numbers formats a list of numbers for a statement.
+// numbers formats a list of numbers as an array for a statement. The text of an array costs the engine much less than
+// literals: with 2,000 accounts in ten lists these took half of the time of a build.
 func numbers[N int64 | uint64](list []N) string {
-	keys := FormatKeys(list)
-	return keys[1 : len(keys)-1]
+	kind := "Int64"
+	if _, unsigned := any(list).([]uint64); unsigned {
+		kind = "UInt64"
+	}
+	return "CAST('" + FormatKeys(list) + "', 'Array(" + kind + ")')"
 }
