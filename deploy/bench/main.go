@@ -61,7 +61,8 @@ func parts() []part {
 		{name: "bombs", about: "POST /v1/person/search: normal queries, with and without two maximally expensive ones",
 			run: measureBombs},
 		{name: "project",
-			about: "from topic to visible row: the projector, ClickHouse's Kafka engine, INSERT FORMAT JSONEachRow",
+			about: "network people and code-host records from topic to visible row: the projector, ClickHouse's Kafka " +
+				"engine, INSERT FORMAT JSONEachRow",
 			alone: measureProject},
 		{name: "memory",
 			about: "resident memory of projector and engine after a tenth of -records small records, and after all",
@@ -141,7 +142,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.people, "people", 1_000_000, "number of people in the data set")
 	flags.Uint64Var(&o.seed, "seed", 1, "random seed of the data set")
 	flags.IntVar(&o.records, "records", 5_000_000,
-		"records of part memory; part project uses a hundredth, at most 50,000")
+		"records of part memory; part project uses about a hundredth of each group of kinds, at most 50,000")
 	flags.StringVar(&o.dir, "dir", "",
 		"directory of the data sets (default: muster-bench in the user's cache directory)")
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "path of the muster binary")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -111,32 +112,30 @@ func (s *stage) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// peopleSink collects the network people of a data set.
-type peopleSink struct {
+// recordSink collects the records of a data set as ingest publishes them: embedded repositories and commits by
+// themselves. It drops records of complete lists, whose topic the Kafka engine does not read.
+type recordSink struct {
 	messages []kafka.Message
 	bytes    int64
-	limit    int
 }
 
-var errEnough = errors.New("enough records")
-
-func (p *peopleSink) Record(kind string, raw []byte) error {
-	if kind != sampledata.NetworkPerson {
-		return nil
-	}
-	rec, err := record.Decode(record.KindNetworkPerson, bytes.Clone(raw))
+func (r *recordSink) Record(kind string, raw []byte) error {
+	rec, err := record.Decode(record.Kind(kind), bytes.Clone(raw))
 	if err != nil {
 		return fmt.Errorf("decode a generated record: %w", err)
 	}
-	p.messages = append(p.messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
-	p.bytes += int64(len(rec.JSON))
-	if len(p.messages) >= p.limit {
-		return errEnough
+	parts, _ := rec.SplitEmbedded() // generated lists are valid
+	for _, rec := range append(parts, rec) {
+		if rec.Kind == record.KindCodehostList {
+			continue
+		}
+		r.messages = append(r.messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
+		r.bytes += int64(len(rec.JSON))
 	}
 	return nil
 }
 
-func (p *peopleSink) Truth([]byte) error { return nil }
+func (r *recordSink) Truth([]byte) error { return nil }
 
 // publish writes messages in batches.
 func (s *stage) publish(ctx context.Context, messages []kafka.Message) error {
@@ -191,27 +190,75 @@ func (s *stage) spent() (time.Duration, error) {
 // rate returns records per second of processor time, that is, per second and core.
 func rate(records int, cpu time.Duration) float64 { return float64(records) / cpu.Seconds() }
 
+// projection is a group of topics whose projection is measured by itself.
+type projection struct {
+	name   string
+	topics []kafkaTopic
+	people float64 // people of a data set, per record of these topics
+	// tables are those that both the projector and the Kafka engine write, each with the identity of its rows.
+	tables []identified
+}
+
+type identified struct{ table, identity string }
+
+func projections() []projection {
+	return []projection{
+		{
+			name: "network-person", topics: []kafkaTopic{networkPeopleTopic()}, people: 0.876,
+			tables: []identified{
+				{"lookups", "target"}, {"network_people", "profile_hash"}, {"search_people", "profile_hash"},
+			},
+		},
+		{
+			name:   "code-host",
+			topics: []kafkaTopic{codehostPeopleTopic(), codehostReposTopic(), codehostCommitsTopic()},
+			people: 0.23,
+			tables: []identified{
+				{"lookups", "target"}, {"codehost_people", "user_id"}, {"codehost_repos", "(user_id, repo_id)"},
+				{"codehost_commits", "(user_id, sha)"},
+			},
+		},
+	}
+}
+
 // measureProject compares the projector with ClickHouse's own means.
-func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
+func measureProject(ctx context.Context, o options, out io.Writer) error {
+	for _, p := range projections() {
+		if err := measureProjection(ctx, o, p, out); err != nil {
+			return fmt.Errorf("%s records: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+func measureProjection(ctx context.Context, o options, p projection, out io.Writer) (err error) {
 	b := newBench(o)
 	s, err := b.stage(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
-	people := &peopleSink{limit: min(50_000, max(1000, b.records/100))}
-	err = sampledata.Generate(ctx, sampledata.Options{People: 2 * people.limit, Seed: b.seed}, people, nil)
-	if err != nil && !errors.Is(err, errEnough) {
+	people := int(p.people * float64(min(50_000, max(1000, b.records/100))))
+	world, err := sampledata.New(ctx, sampledata.Options{People: people, Seed: b.seed})
+	if err != nil {
 		return err
 	}
-	n := len(people.messages)
-	if err := s.publish(ctx, people.messages); err != nil {
+	var kinds []string
+	for _, t := range p.topics {
+		kinds = append(kinds, string(t.kind))
+	}
+	records := &recordSink{}
+	if err := world.WriteKinds(ctx, kinds, records); err != nil {
 		return err
 	}
-	people.messages = nil
+	n := len(records.messages)
+	if err := s.publish(ctx, records.messages); err != nil {
+		return err
+	}
+	records.messages = nil
 	fmt.Fprintf(out,
-		"  %d network-person records of %d bytes on average, from topic to visible row; CPU of muster and engine\n", n,
-		people.bytes/int64(n))
+		"  %d %s records of %d bytes on average, from topic to visible row; CPU of muster and engine\n", n, p.name,
+		records.bytes/int64(n))
 
 	began, err := s.engineTime()
 	if err != nil {
@@ -231,31 +278,31 @@ func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	ours := rate(n, cpu)
-	show := func(what string, records int, took, cpu time.Duration) {
-		fmt.Fprintf(out, "  %-44s %7.0f records/s/core  %7.0f records/s  CPU s %.2f\n", what, rate(records, cpu),
-			float64(records)/took.Seconds(), cpu.Seconds())
+	show := func(what string, took, cpu time.Duration) {
+		fmt.Fprintf(out, "  %-44s %7.0f records/s/core  %7.0f records/s  CPU s %.2f\n", what, rate(n, cpu),
+			float64(n)/took.Seconds(), cpu.Seconds())
 	}
-	show("projector", n, took, cpu)
+	show("projector", took, cpu)
 	fmt.Fprintf(out, "    of its CPU: engine %.0f%%, muster %.0f%%\n", 100*(ended-began).Seconds()/cpu.Seconds(),
 		100*(cpu-ended+began).Seconds()/cpu.Seconds())
 	if err := s.interrupt(); err != nil {
 		return err
 	}
-	if err := s.rows(ctx, out, "projector", "lookups", "network_people", "search_people"); err != nil {
+	if err := s.rows(ctx, out, "projector", "", p.tables); err != nil {
 		return err
 	}
-	if took, cpu, err = s.kafkaEngine(ctx, n); err != nil {
+	if took, cpu, err = s.kafkaEngine(ctx, p, n); err != nil {
 		return err
 	}
-	show("Kafka engine and materialized views", n, took, cpu)
-	if err := s.rows(ctx, out, "Kafka engine", "bench_lookups_a", "bench_people_a", "bench_search_a"); err != nil {
+	show("Kafka engine and materialized views", took, cpu)
+	if err := s.rows(ctx, out, "Kafka engine", "bench_", p.tables); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "  ratio: %.2f of the Kafka engine with materialized views\n", ours/rate(n, cpu))
-	if took, cpu, err = s.jsonEachRow(ctx); err != nil {
+	if took, cpu, err = s.jsonEachRow(ctx, p.tables); err != nil {
 		return err
 	}
-	show("INSERT ... FORMAT JSONEachRow of the rows", n, took, cpu)
+	show("INSERT ... FORMAT JSONEachRow of the rows", took, cpu)
 	fmt.Fprintf(out, "  ratio: %.2f of INSERT ... FORMAT JSONEachRow of the same rows\n", ours/rate(n, cpu))
 	return nil
 }
@@ -266,14 +313,14 @@ func (s *stage) engineTime() (time.Duration, error) {
 }
 
 // rows prints the number of rows in tables, the basis of the comparison.
-func (s *stage) rows(ctx context.Context, out io.Writer, who string, tables ...string) error {
+func (s *stage) rows(ctx context.Context, out io.Writer, who, prefix string, tables []identified) error {
 	fmt.Fprintf(out, "    rows of the %s:", who)
-	for _, table := range tables {
+	for _, t := range tables {
 		var n uint64
-		if err := s.conn.QueryRow(ctx, "SELECT count() FROM "+table+" FINAL").Scan(&n); err != nil {
-			return fmt.Errorf("count the rows of %s: %w", table, err)
+		if err := s.conn.QueryRow(ctx, "SELECT count() FROM "+prefix+t.table+" FINAL").Scan(&n); err != nil {
+			return fmt.Errorf("count the rows of %s: %w", prefix+t.table, err)
 		}
-		fmt.Fprintf(out, " %s %d", table, n)
+		fmt.Fprintf(out, " %s%s %d", prefix, t.table, n)
 	}
 	fmt.Fprintln(out)
 	return nil
@@ -321,43 +368,39 @@ func (s *stage) kafkaErrors(ctx context.Context) string {
 	return text
 }
 
-// kafkaEngine measures ClickHouse consuming the topic itself.
-func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration, err error) {
-	prepare, start, stop := kafkaEngine(strings.Join(s.kafka.Brokers, ","), record.KindNetworkPerson.Topic(), "a")
+// kafkaEngine measures ClickHouse consuming the topics itself.
+func (s *stage) kafkaEngine(ctx context.Context, p projection, n int) (took, cpu time.Duration, err error) {
+	prepare, start, stop := kafkaEngine(strings.Join(s.kafka.Brokers, ","), p)
 	if err := s.exec(ctx, prepare...); err != nil {
 		return 0, 0, err
 	}
-	// Repeated records replace each other already in an insert, so identities are counted. The forms of email
-	// addresses, accounts and names are slightly simpler than the projector's.
-	var identities, lookups uint64
-	if err := s.conn.QueryRow(ctx,
-		"SELECT (SELECT uniqExact(profile_hash) FROM network_people), (SELECT uniqExact(target) FROM lookups)").Scan(
-		&identities, &lookups); err != nil {
-		return 0, 0, fmt.Errorf("count the projector's rows: %w", err)
+	want, err := s.identities(ctx, "", p.tables)
+	if err != nil {
+		return 0, 0, err
 	}
 	took, cpu, err = s.timed(func() error {
 		if err := s.exec(ctx, start...); err != nil {
 			return err
 		}
-		before, since := uint64(0), time.Now()
-		for {
-			var people, search, found, read uint64
-			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a),
-			    (SELECT uniqExact(profile_hash) FROM bench_search_a),
-    (SELECT uniqExact(target) FROM bench_lookups_a), (SELECT sum(num_messages_read)
-    FROM system.kafka_consumers)`).Scan(&people, &search, &found, &read)
+		var before uint64
+		var have []uint64
+		for since := time.Now(); ; {
+			var read uint64
+			err := s.conn.QueryRow(ctx, "SELECT sum(num_messages_read) FROM system.kafka_consumers").Scan(&read)
 			if err != nil {
-				return fmt.Errorf("count the views' rows: %w", err)
+				return fmt.Errorf("count the messages that were read: %w", err)
 			}
-			if read >= uint64(n) && people >= identities && search >= identities && found >= lookups {
-				return nil
+			if read >= uint64(n) { // Counting rows takes the engine's processor time.
+				if have, err = s.identities(ctx, "bench_", p.tables); err != nil || slices.Equal(have, want) {
+					return err
+				}
 			}
-			if people+search+found != before {
-				before, since = people+search+found, time.Now()
+			if read != before {
+				before, since = read, time.Now()
 			}
 			if time.Since(since) > kafkaEngineTimeout {
-				return fmt.Errorf("the views stopped at %d and %d of %d people, lookups of %d of %d: %s", people,
-					search, identities, found, lookups, s.kafkaErrors(ctx))
+				return fmt.Errorf("the views stopped at %d identities of %d in %v: %s", have, want, p.tables,
+					s.kafkaErrors(ctx))
 			}
 			select {
 			case <-ctx.Done():
@@ -367,6 +410,19 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 		}
 	})
 	return took, cpu, errors.Join(err, s.exec(context.WithoutCancel(ctx), stop...))
+}
+
+// identities counts the identities in tables. Repeated records replace each other already in an insert, so rows are not
+// counted.
+func (s *stage) identities(ctx context.Context, prefix string, tables []identified) ([]uint64, error) {
+	counts := make([]uint64, len(tables))
+	for i, t := range tables {
+		query := "SELECT uniqExact(" + t.identity + ") FROM " + prefix + t.table
+		if err := s.conn.QueryRow(ctx, query).Scan(&counts[i]); err != nil {
+			return nil, fmt.Errorf("count the identities of %s: %w", prefix+t.table, err)
+		}
+	}
+	return counts, nil
 }
 
 func (s *stage) exec(ctx context.Context, statements ...string) error {
@@ -380,8 +436,9 @@ func (s *stage) exec(ctx context.Context, statements ...string) error {
 }
 
 // jsonEachRow inserts the projector's rows as JSON, in batches of the same number of records.
-func (s *stage) jsonEachRow(ctx context.Context) (took, cpu time.Duration, err error) {
-	for _, table := range []string{"lookups", "network_people", "search_people"} {
+func (s *stage) jsonEachRow(ctx context.Context, tables []identified) (took, cpu time.Duration, err error) {
+	for _, written := range tables {
+		table := written.table
 		columns, err := s.bench.columns(ctx, s.conn, table)
 		if err != nil {
 			return 0, 0, err
