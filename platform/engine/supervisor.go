@@ -31,7 +31,8 @@ type SupervisorConfig struct {
 	Logger *slog.Logger
 	// StartTimeout limits one start, without the download of the library; 0: 60 s.
 	StartTimeout time.Duration
-	// StopTimeout is how long Stop waits before it kills the child; 0: the server's grace period and 2 s.
+	// StopTimeout is how long Stop waits before it kills the child; 0: the server's grace period and 10 s, in which
+	// also a busy machine kills the statements and closes the tables.
 	StopTimeout time.Duration
 	// MinBackoff and MaxBackoff bound the pause before a restart; 0: 50 ms, 5 s.
 	MinBackoff, MaxBackoff time.Duration
@@ -71,7 +72,7 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 		}
 	}
 	setDefault(&cfg.StartTimeout, time.Minute)
-	setDefault(&cfg.StopTimeout, cfg.Server.Grace+2*time.Second)
+	setDefault(&cfg.StopTimeout, cfg.Server.Grace+10*time.Second)
 	setDefault(&cfg.MinBackoff, 50*time.Millisecond)
 	setDefault(&cfg.MaxBackoff, 5*time.Second)
 	if err := makeAbsolute(&cfg.Server.Dir, &cfg.Server.Library); err != nil {
@@ -308,7 +309,8 @@ func (p *Process) supervise(ctx context.Context, c *child) {
 	}
 }
 
-// terminate stops the child gracefully, or kills it after StopTimeout.
+// terminate stops the child gracefully, or kills it after StopTimeout. A kill is not an error: it loses no
+// acknowledged INSERT.
 func (p *Process) terminate(c *child) {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // may have ended
 	timer := time.NewTimer(p.cfg.StopTimeout)
@@ -320,7 +322,7 @@ func (p *Process) terminate(c *child) {
 		p.cfg.Logger.Warn("engine: the child process did not stop in time, killing it",
 			"timeout", p.cfg.StopTimeout)
 		_ = c.cmd.Process.Kill() // may have ended
-		err = <-c.exit
+		<-c.exit
 	}
 	<-c.relay.done
 	c.control.Close()
@@ -329,7 +331,8 @@ func (p *Process) terminate(c *child) {
 	p.mu.Unlock()
 }
 
-// Stop stops the child gracefully and waits for its end, or until ctx ends.
+// Stop stops the child gracefully, or kills it after StopTimeout and logs that. It waits for the child's end, or until
+// ctx ends. It returns an error if the child failed while it stopped, but not if it was killed.
 func (p *Process) Stop(ctx context.Context) error {
 	p.cancel()
 	select {

@@ -147,6 +147,19 @@ func TestStop_KillsStatementAfterGrace(t *testing.T) {
 	require.Error(t, <-result)
 }
 
+func TestStop_KillsEngineThatDoesNotStop(t *testing.T) {
+	var log syncBuffer
+	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
+		c.StopTimeout, c.Logger = 100*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	require.NoError(t, err)
+	pid := e.PID()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP)) // it handles no SIGTERM now, as if it had no processor
+	require.NoError(t, e.Close())
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	require.Contains(t, log.String(), "did not stop in time, killing it")
+}
+
 func TestStart_RejectsInvalidConfig(t *testing.T) {
 	good := engine.ServerConfig{Dir: t.TempDir(), Addr: "127.0.0.1:0", User: "u", Password: "p"}
 	for name, change := range map[string]func(*engine.ServerConfig){
