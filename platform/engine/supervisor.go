@@ -48,8 +48,7 @@ type Process struct {
 
 	mu      sync.Mutex
 	addr    string
-	pid     int           // 0 while no child runs
-	ready   chan struct{} // closed while the child serves
+	pid     int // 0 while no child serves
 	lastErr error
 }
 
@@ -92,7 +91,7 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 		cfg.Server.Library = path
 	}
 	runCtx, cancel := context.WithCancel(ctx)
-	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
+	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{})}
 	child, err := p.spawn(runCtx)
 	if err != nil {
 		cancel()
@@ -168,7 +167,6 @@ func (p *Process) spawnOnce(ctx context.Context, sandboxed bool) (*child, error)
 			defer p.mu.Unlock()
 			p.addr, p.pid = ready.Addr, c.cmd.Process.Pid
 			p.cfg.Server.Addr = ready.Addr
-			close(p.ready)
 			c.relay.markServing(ctx)
 			return c, nil
 		}
@@ -280,7 +278,7 @@ func (p *Process) supervise(ctx context.Context, c *child) {
 		}
 		<-c.relay.done
 		p.mu.Lock()
-		p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
+		p.pid, p.lastErr = 0, err
 		p.mu.Unlock()
 		c.control.Close()
 		p.cfg.Logger.Error("engine: the child process died, restarting", "error", err)
@@ -327,7 +325,7 @@ func (p *Process) terminate(c *child) {
 	<-c.relay.done
 	c.control.Close()
 	p.mu.Lock()
-	p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
+	p.pid, p.lastErr = 0, err
 	p.mu.Unlock()
 }
 
@@ -363,53 +361,9 @@ func (p *Process) DSN(database string) string {
 	return serviceDSN(p.cfg.Server.User, p.cfg.Server.Password, p.Addr(), database)
 }
 
-// PID returns the child's process ID, or 0 if none is running.
+// PID returns the child's process ID, or 0 if none serves.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pid
-}
-
-// WaitReady waits until the child serves.
-func (p *Process) WaitReady(ctx context.Context) error {
-	p.mu.Lock()
-	ready := p.ready
-	p.mu.Unlock()
-	select {
-	case <-ready:
-		return nil
-	case <-p.done:
-		return errors.New("engine: stopped")
-	case <-ctx.Done():
-		return fmt.Errorf("engine: wait until it serves: %w", ctx.Err())
-	}
-}
-
-// Kill kills the running child (SIGKILL), for fault tests. It returns when the child has ended; the supervisor
-// restarts it.
-func (p *Process) Kill(ctx context.Context) error {
-	p.mu.Lock()
-	pid, ready := p.pid, p.ready
-	p.mu.Unlock()
-	if pid == 0 {
-		return errors.New("engine: no child process is running")
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("engine: kill: %w", err)
-	}
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for {
-		p.mu.Lock()
-		gone := p.ready != ready
-		p.mu.Unlock()
-		if gone {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("engine: kill: %w", ctx.Err())
-		}
-	}
 }

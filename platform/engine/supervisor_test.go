@@ -79,10 +79,9 @@ func TestKill_KeepsAcknowledgedRows(t *testing.T) {
 		target := (round + 1) * 40
 		waitFor(t, func() bool { return count.Load() >= target })
 		before := e.PID()
-		require.NoError(t, e.Kill(t.Context()))
-		ready, cancelReady := context.WithTimeout(t.Context(), 30*time.Second)
-		require.NoError(t, e.WaitReady(ready))
-		cancelReady()
+		restarted, cancelRestarted := context.WithTimeout(t.Context(), 30*time.Second)
+		require.NoError(t, e.Kill(restarted))
+		cancelRestarted()
 		require.NotEqual(t, before, e.PID())
 		require.Equal(t, addr, e.Addr(), "the address is the same after a restart")
 	}
