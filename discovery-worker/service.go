@@ -167,7 +167,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second},
-		bus.RouterLogger(s.deps.Logger))
+		bus.RouterLogger(ctx, s.deps.Logger))
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}

@@ -19,8 +19,8 @@ func (f *fixture) seen(kind record.Kind, raw string) {
 	rec, err := record.Decode(kind, []byte(raw))
 	require.NoError(f.t, err)
 	b := &readmodel.Batch{}
-	require.NoError(f.t, b.VersionBump(event.NewVersionBump(rec), rec.Version,
-		readmodel.Position{Topic: event.TopicVersionBump}))
+	bump := event.VersionBump{Kind: rec.Kind, Key: rec.Key, Version: rec.VersionText, Hash: rec.Hash}
+	require.NoError(f.t, b.VersionBump(bump, rec.Version, readmodel.Position{Topic: event.TopicVersionBump}))
 	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, raw, b))
 	f.syncSearch(kind)
 }

@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -132,9 +134,14 @@ func (c *gatedConn) nextToken(size uint32) error {
 	return nil
 }
 
+// logDisconnect logs why a connection is closed: as a warning, unless the broker stops.
 func (c *gatedConn) logDisconnect(err error) {
-	c.logger.Warn("kafka broker: connection closed", slog.String("client", c.RemoteAddr().String()),
-		slog.Any("error", err))
+	level := slog.LevelWarn
+	if errors.Is(err, errClosed) {
+		level = slog.LevelDebug
+	}
+	c.logger.LogAttrs(context.Background(), level, "kafka broker: connection closed",
+		slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
 }
 
 // inspect reads the whole request and validates or rewrites it.

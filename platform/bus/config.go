@@ -76,11 +76,10 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 			continue
 		}
 		host, port, err := net.SplitHostPort(b)
-		if err != nil {
-			return Config{}, fmt.Errorf("KAFKA_BROKERS: %w", err)
-		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-			return Config{}, fmt.Errorf("KAFKA_BROKERS: %q is not host:port", b)
+		n, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ ;") {
+			return Config{}, fmt.Errorf("KAFKA_BROKERS: %q is not host:port; give a comma-separated list without a "+
+				"scheme, such as kafka1:9092,kafka2:9092", b)
 		}
 		cfg.Brokers = append(cfg.Brokers, b)
 	}

@@ -63,11 +63,17 @@ func TestConfigFromEnv_ErrorNamesVariableAndNoPassword(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"no port":    {map[string]string{"KAFKA_BROKERS": "host"}, "KAFKA_BROKERS"},
-		"port zero":  {map[string]string{"KAFKA_BROKERS": "host:0"}, "KAFKA_BROKERS"},
-		"no host":    {map[string]string{"KAFKA_BROKERS": ":9092"}, "KAFKA_BROKERS"},
-		"tls maybe":  {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
-		"ca missing": {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
+		"URL": {
+			map[string]string{"KAFKA_BROKERS": "a:1,kafka://host:9092"},
+			`KAFKA_BROKERS: "kafka://host:9092" is not host:port; give a comma-separated list without a scheme`,
+		},
+		"URL without port": {map[string]string{"KAFKA_BROKERS": "kafka://host"}, "without a scheme"},
+		"spaces":           {map[string]string{"KAFKA_BROKERS": "a:1 b:2"}, "comma-separated list"},
+		"no port":          {map[string]string{"KAFKA_BROKERS": "host"}, "such as kafka1:9092,kafka2:9092"},
+		"port zero":        {map[string]string{"KAFKA_BROKERS": "host:0"}, "KAFKA_BROKERS"},
+		"no host":          {map[string]string{"KAFKA_BROKERS": ":9092"}, "KAFKA_BROKERS"},
+		"tls maybe":        {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
+		"ca missing":       {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
 		"tls off with a ca": {
 			map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": ca}, "KAFKA_TLS is false although",
 		},

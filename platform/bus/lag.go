@@ -15,11 +15,13 @@ import (
 type PartitionLag struct {
 	Topic     string
 	Partition int
-	Committed int64 // next offset to read; -1: no commit
+	Committed int64 // -1: no commit
 	First     int64 // log start offset
 	End       int64 // offset of the next message
-	// Lag is the number of offsets from Committed (or from First without a commit) to End. It includes offsets removed
-	// by compaction.
+	// Next is the offset that the group reads next: Committed, or First if the log does not have Committed. A consumer
+	// starts over if Committed is past the end, as in a recreated topic.
+	Next int64
+	// Lag is the number of offsets from Next to End. It includes offsets removed by compaction.
 	Lag int64
 	// Lost is the number of offsets that retention removed before the group read them. It is 0 if the topic is only
 	// compacted: compaction loses nothing.
@@ -106,6 +108,9 @@ func groupLag(
 			committed[topicPartition{topic, p.Partition}] = p.CommittedOffset
 		}
 	}
+	if offsets, err = refreshPassed(ctx, client, offsets, committed); err != nil {
+		return nil, err
+	}
 	policies := make(map[string]string)
 	out := make([]PartitionLag, len(offsets))
 	for i, o := range offsets {
@@ -113,8 +118,13 @@ func groupLag(
 		if !ok {
 			c = -1
 		}
-		out[i] = PartitionLag{Topic: o.Topic, Partition: o.Partition, Committed: c, First: o.First, End: o.End}
-		out[i].Lag = max(0, o.End-max(c, o.First))
+		next := max(c, o.First)
+		if c > o.End {
+			next = o.First
+		}
+		out[i] = PartitionLag{
+			Topic: o.Topic, Partition: o.Partition, Committed: c, First: o.First, End: o.End, Next: next, Lag: o.End - next,
+		}
 		if c < 0 || c >= o.First {
 			continue
 		}
@@ -128,6 +138,31 @@ func groupLag(
 		if policy != compactOnly {
 			out[i].Lost = o.First - c
 		}
+	}
+	return out, nil
+}
+
+// refreshPassed returns offsets with the current bounds of the partitions whose committed offset is past the end. The
+// bounds were read before the committed offsets, which a log that grew meanwhile may have passed.
+func refreshPassed(
+	ctx context.Context, client *kafka.Client, offsets []PartitionOffsets, committed map[topicPartition]int64,
+) ([]PartitionOffsets, error) {
+	var passed []topicPartition
+	for _, o := range offsets {
+		if tp := (topicPartition{o.Topic, o.Partition}); committed[tp] > o.End {
+			passed = append(passed, tp)
+		}
+	}
+	current, err := listOffsets(ctx, client, passed)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(offsets) // other groups have the same
+	for _, c := range current {
+		i := slices.IndexFunc(out, func(o PartitionOffsets) bool {
+			return o.Topic == c.Topic && o.Partition == c.Partition
+		})
+		out[i] = c
 	}
 	return out, nil
 }

@@ -63,6 +63,42 @@ func TestLags_RequestsOffsetsOnce(t *testing.T) {
 	require.EqualValues(t, -1, lags[0][filled].Committed, "another group")
 }
 
+// commit commits the offset of partition 0 for a group without members.
+func commit(t *testing.T, cfg bus.Config, group, topic string, offset int64) {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
+	_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+		GroupID: group, GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: 0, Offset: offset}}},
+	})
+	require.NoError(t, err)
+}
+
+// A consumer whose committed offset is past the end, as after the topic was recreated, reads the topic from its start.
+func TestLag_CommitPastTheEndLeavesTheWholeTopicUnread(t *testing.T) {
+	_, cfg := startOwn(t)
+	topic := bustest.Topic(t, cfg, 1, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 10)
+	for committed, next := range map[int64]int64{4: 4, 10: 10, 11: 0, 500: 0} {
+		commit(t, cfg, "g", topic, committed)
+		lags, err := bus.Lag(t.Context(), cfg, "g", []string{topic})
+		require.NoError(t, err)
+		require.Equal(t, []bus.PartitionLag{
+			{Topic: topic, Committed: committed, End: 10, Next: next, Lag: 10 - next},
+		}, lags)
+	}
+}
+
+func TestLag_LogThatGrewMeanwhileIsNotPassed(t *testing.T) {
+	_, cfg := startOwn(t)
+	topic := bustest.Topic(t, cfg, 1, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 10)
+	commit(t, cfg, "g", topic, 8)
+	lags, err := bus.GroupLag(t.Context(), cfg, "g", []bus.PartitionOffsets{{Topic: topic, End: 5}})
+	require.NoError(t, err)
+	require.Equal(t, []bus.PartitionLag{{Topic: topic, Committed: 8, End: 10, Next: 8, Lag: 2}}, lags)
+}
+
 func TestEndOffsets_RequestsEachTopicOnce(t *testing.T) {
 	b, cfg := startOwn(t)
 	one, other := bustest.Topic(t, cfg, 2, nil), bustest.Topic(t, cfg, 1, nil)

@@ -36,7 +36,7 @@ func OldestTimestamps(ctx context.Context, cfg Config, lags []PartitionLag) (map
 		}
 		reads.Go(func() error {
 			bounds := PartitionOffsets{Topic: l.Topic, Partition: l.Partition, First: l.First, End: l.End}
-			position := max(l.Committed, l.First)
+			position := l.Next
 			err := readPartition(ctx, client, bounds, position, cfg.logger(), func(m kafka.Message) error {
 				mu.Lock()
 				defer mu.Unlock()

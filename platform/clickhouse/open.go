@@ -146,6 +146,14 @@ func options(cfg Config) (*ch.Options, error) {
 		return nil, fmt.Errorf("open clickhouse: %s has the unknown scheme %q: use http://, https://, "+
 			"clickhouse:// (native) or clickhouses:// (native with TLS)", DSNEnv, u.Scheme)
 	}
+	if opts.Protocol == ch.Native {
+		for _, addr := range opts.Addr {
+			if _, _, err := net.SplitHostPort(addr); err != nil { // HTTP has a default port
+				return nil, fmt.Errorf("open clickhouse: %s: %q is not HOST:PORT: use "+
+					"clickhouse://USER:PASSWORD@HOST:9000/DATABASE", DSNEnv, addr)
+			}
+		}
+	}
 	if cfg.TLS != nil {
 		if opts.TLS == nil {
 			return nil, errors.New("open clickhouse: CLICKHOUSE_TLS_CA_FILE or CLICKHOUSE_TLS_CERT_FILE is set, " +

@@ -72,6 +72,7 @@ func TestOpen_RejectsInvalidDSNs(t *testing.T) {
 		"no host":               {"http:///db", "parse dsn address failed"},
 		"no scheme":             {"clickhouse:8123", format},
 		"no scheme, IP address": {"127.0.0.1:8123", format},
+		"native, no port":       {"clickhouse://a:9000,b/db", `"b" is not HOST:PORT: use clickhouse://USER:PASSWORD@`},
 		"other database":        {"mysql://h:3306/db", `unknown scheme "mysql": use http://, https://, clickhouse://`},
 		"legacy scheme":         {"tcp://u:p@h:9000/db", `unknown scheme "tcp": use http://`},
 		"pinned setting": {

@@ -87,7 +87,6 @@ func TestSandbox_EngineReadsOnlyItsFiles(t *testing.T) {
 
 	// Also after a crash.
 	require.NoError(t, e.Kill(t.Context()))
-	require.NoError(t, e.WaitReady(t.Context()))
 	require.Equal(t, "2000\n", run("SELECT count() FROM d.v"))
 	confined()
 }
@@ -125,6 +124,5 @@ func TestSandbox_StartsWithoutItIfNecessary(t *testing.T) {
 	require.NoError(t, os.Remove(metadata))
 	require.NoError(t, os.Rename(elsewhere, metadata))
 	require.NoError(t, e.Kill(t.Context()))
-	require.NoError(t, e.WaitReady(t.Context()))
 	require.True(t, noNewPrivs(t, e.PID()))
 }

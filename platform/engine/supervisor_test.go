@@ -79,10 +79,9 @@ func TestKill_KeepsAcknowledgedRows(t *testing.T) {
 		target := (round + 1) * 40
 		waitFor(t, func() bool { return count.Load() >= target })
 		before := e.PID()
-		require.NoError(t, e.Kill(t.Context()))
-		ready, cancelReady := context.WithTimeout(t.Context(), 30*time.Second)
-		require.NoError(t, e.WaitReady(ready))
-		cancelReady()
+		restarted, cancelRestarted := context.WithTimeout(t.Context(), 30*time.Second)
+		require.NoError(t, e.Kill(restarted))
+		cancelRestarted()
 		require.NotEqual(t, before, e.PID())
 		require.Equal(t, addr, e.Addr(), "the address is the same after a restart")
 	}
@@ -145,6 +144,19 @@ func TestStop_KillsStatementAfterGrace(t *testing.T) {
 	})
 	require.NoError(t, e.Close())
 	require.Error(t, <-result)
+}
+
+func TestStop_KillsEngineThatDoesNotStop(t *testing.T) {
+	var log syncBuffer
+	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
+		c.StopTimeout, c.Logger = 100*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	require.NoError(t, err)
+	pid := e.PID()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP)) // it handles no SIGTERM now, as if it had no processor
+	require.NoError(t, e.Close())
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	require.Contains(t, log.String(), "did not stop in time, killing it")
 }
 
 func TestStart_RejectsInvalidConfig(t *testing.T) {

@@ -71,6 +71,12 @@ func TestConfigFromEnv_ErrorsNameTheVariableAndNoPassword(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
+	for _, list := range []string{"node:9200", "127.0.0.1:9200", "https://a:9200,b:9200"} {
+		_, _, err := opensearch.ConfigFromEnv(func(n string) string {
+			return map[string]string{"OPENSEARCH_URL": list}[n]
+		})
+		require.ErrorContains(t, err, "nodes are http:// or https:// URLs such as https://node:9200")
+	}
 }
 
 func TestClient_UsesAnotherNodeWhenOneIsDown(t *testing.T) {

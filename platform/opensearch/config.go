@@ -59,11 +59,11 @@ func ConfigFromEnv(getenv func(string) string) (cfg Config, ok bool, err error) 
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		u, err := url.Parse(strings.TrimSpace(text))
-		switch {
-		case err != nil: // The error would quote the password.
-			return cfg, false, fmt.Errorf("%s: not a list of URLs such as https://node:9200", URLEnv)
-		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
-			return cfg, false, fmt.Errorf("%s: nodes are URLs such as https://node:9200, without a query", URLEnv)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
+			u.Fragment != "" {
+			// The value is not repeated, because it may have a password.
+			return cfg, false, fmt.Errorf("%s: nodes are http:// or https:// URLs such as https://node:9200, without a "+
+				"query; commas separate several", URLEnv)
 		}
 		if u.User != nil && cfg.Username == "" {
 			cfg.Username = u.User.Username()

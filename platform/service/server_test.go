@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -240,6 +241,18 @@ func TestWithSignals_EndsContextThenExits(t *testing.T) {
 	require.EqualError(t, cause, "signal: terminated")
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGINT))
 	require.Equal(t, 130, <-exited)
+}
+
+func TestIgnoreInterrupt_KeepsOtherErrors(t *testing.T) {
+	signaled := &service.SignalError{Signal: syscall.SIGINT}
+	ctx, end := context.WithCancelCause(t.Context())
+	failed := errors.New("disk is full")
+	require.ErrorIs(t, service.IgnoreInterrupt(ctx, context.Canceled), context.Canceled, "of another context")
+	end(signaled)
+	require.NoError(t, service.IgnoreInterrupt(ctx, fmt.Errorf("open clickhouse: %w", signaled)))
+	require.NoError(t, service.IgnoreInterrupt(ctx, fmt.Errorf("migrate: %w", context.Canceled)))
+	require.NoError(t, service.IgnoreInterrupt(ctx, nil))
+	require.ErrorIs(t, service.IgnoreInterrupt(ctx, failed), failed)
 }
 
 func TestWithSignals_CanBeReleasedUnused(t *testing.T) {

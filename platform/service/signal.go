@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +15,15 @@ type SignalError struct{ Signal os.Signal }
 
 // Error names the signal.
 func (e *SignalError) Error() string { return fmt.Sprintf("signal: %v", e.Signal) }
+
+// IgnoreInterrupt returns nil if err only says that ctx has ended, as of a start that a signal interrupted. Otherwise it
+// returns err.
+func IgnoreInterrupt(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return err
+}
 
 // WithSignals returns a context that ends on SIGINT or SIGTERM, with a [SignalError] as its cause. A second signal
 // calls exit(130) immediately, in case the stop hangs; programs pass os.Exit. The caller must call release, which stops

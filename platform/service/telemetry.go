@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 
@@ -99,8 +100,8 @@ func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) 
 			propagation.TraceContext{}, propagation.Baggage{}),
 		shutdown: func(context.Context) error { return nil },
 	}
-	if !exportWanted(cfg.LookupEnv) {
-		return t, nil
+	if wanted, err := exportWanted(cfg.LookupEnv); err != nil || !wanted {
+		return t, err
 	}
 	// The exporter reads its endpoint, headers, certificate and timeout from the OTEL_EXPORTER_OTLP_* variables.
 	exporter, err := otlptracehttp.New(ctx)
@@ -138,16 +139,24 @@ func ParseLogLevel(s string) (slog.Level, error) {
 	return level, nil
 }
 
-func exportWanted(lookup func(string) (string, bool)) bool {
+// exportWanted reports whether the environment has an endpoint for traces. It returns an error if an endpoint is not a
+// URL, for which the exporter would silently drop all traces.
+func exportWanted(lookup func(string) (string, bool)) (bool, error) {
 	if v, ok := lookup("OTEL_SDK_DISABLED"); ok && strings.EqualFold(v, "true") {
-		return false
+		return false, nil
 	}
+	wanted := false
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		if v, ok := lookup(name); ok && v != "" {
-			return true
+		v, ok := lookup(name)
+		if !ok || v == "" {
+			continue
 		}
+		if u, err := url.Parse(v); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return false, fmt.Errorf("%s is not an http or https URL, such as http://localhost:4318", name)
+		}
+		wanted = true
 	}
-	return false
+	return wanted, nil
 }
 
 func logHandler(cfg TelemetryConfig) (slog.Handler, error) {

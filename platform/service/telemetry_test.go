@@ -110,6 +110,17 @@ func TestTelemetry_CanBeDisabled(t *testing.T) {
 	require.False(t, span.IsRecording())
 }
 
+func TestTelemetry_RejectsEndpointWithoutScheme(t *testing.T) {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		for _, endpoint := range []string{"localhost:4318", "127.0.0.1:4318", "collector", "grpc://collector:4317"} {
+			env := map[string]string{name: endpoint}
+			_, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard,
+				LookupEnv: func(k string) (string, bool) { v, ok := env[k]; return v, ok }})
+			require.EqualError(t, err, name+" is not an http or https URL, such as http://localhost:4318")
+		}
+	}
+}
+
 func TestParseLogLevel_AcceptsAnyCaseAndRejectsUnknownLevels(t *testing.T) {
 	level, err := service.ParseLogLevel("Warn")
 	require.NoError(t, err)

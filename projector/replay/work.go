@@ -61,7 +61,7 @@ func (r *replay) start(ctx context.Context, fail context.CancelCauseFunc) error 
 	}
 	r.progress = &progress{next: make(map[topicPartition]int64, len(lags))}
 	for _, l := range lags {
-		r.progress.next[topicPartition{l.Topic, l.Partition}] = max(l.Committed, l.First)
+		r.progress.next[topicPartition{l.Topic, l.Partition}] = l.Next
 	}
 	records, err := project.NewReplay(cfg, deps, r.topics, names, r.progress.record)
 	if err != nil {

@@ -79,7 +79,7 @@ func (p *Purger) begin(ctx context.Context) (err error) {
 	}
 	for _, l := range lags {
 		for _, e := range p.ends {
-			if e.Partition == l.Partition && e.End > e.First && max(l.Committed, l.First) < min(e.End, l.End) {
+			if e.Partition == l.Partition && e.End > e.First && l.Next < min(e.End, l.End) {
 				return nil
 			}
 		}

@@ -24,32 +24,16 @@ type Token struct {
 
 // Analyze appends the tokens of s by the standard analyzer to dst. Positions start at 0.
 func Analyze(dst []Token, s string) []Token {
-	return standard(dst, s, 0)
-}
-
-// AnalyzeValues appends the tokens of a field with several values to dst, with positions as in Lucene: each
-// value, even without tokens, adds Gap to later positions.
-func AnalyzeValues(dst []Token, values []string) []Token {
-	base := 0
-	for _, v := range values {
-		n := len(dst)
-		dst = standard(dst, v, base)
-		base += Gap + len(dst) - n
-	}
-	return dst
-}
-
-// standard appends the tokens of s with positions starting at base.
-func standard(dst []Token, s string, base int) []Token {
 	s = lower(s)
-	if dst, ok := ascii(dst, s, base); ok {
+	if dst, ok := ascii(dst, s); ok {
 		return dst
 	}
-	return general(dst, s, base)
+	return general(dst, s)
 }
 
-// general is standard for any text in lower case.
-func general(dst []Token, s string, base int) []Token {
+// general is Analyze for any text in lower case.
+func general(dst []Token, s string) []Token {
+	position := 0
 	it := words.FromString(s)
 	offset := 0 // of the iterator's text in s
 	for it.Next() {
@@ -57,8 +41,8 @@ func general(dst []Token, s string, base int) []Token {
 		seg := s[start:end]
 		if plain, isToken := classify(seg); plain && (!isToken || len(seg) <= MaxToken) {
 			if isToken {
-				dst = append(dst, Token{Text: seg, Position: base})
-				base++
+				dst = append(dst, Token{Text: seg, Position: position})
+				position++
 			}
 			continue
 		}
@@ -68,8 +52,8 @@ func general(dst []Token, s string, base int) []Token {
 		for at := start; at < sc.end; {
 			n, isToken := sc.next(at)
 			if isToken {
-				dst = append(dst, Token{Text: s[at : at+n], Position: base})
-				base++
+				dst = append(dst, Token{Text: s[at : at+n], Position: position})
+				position++
 			}
 			at += n
 		}

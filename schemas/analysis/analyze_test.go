@@ -76,15 +76,6 @@ func TestAnalyze_CutsLongTokens(t *testing.T) {
 	}
 }
 
-func TestAnalyzeValues_AddsGaps(t *testing.T) {
-	got := analysis.AnalyzeValues(nil, []string{"a b", "", "!", "c"})
-	require.Equal(
-		t,
-		[]analysis.Token{{Text: "a", Position: 0}, {Text: "b", Position: 1}, {Text: "c", Position: 302}},
-		got,
-	)
-}
-
 func TestNamed_EqualsElasticsearch(t *testing.T) {
 	in := "The Café No.5\u00a0is a-B"
 	for name, want := range map[string][]analysis.Token{

@@ -1,9 +1,10 @@
 package analysis
 
-// ascii is standard for ASCII text, the most common case: it implements the rules of UAX#29 for letters,
+// ascii is Analyze for ASCII text, the most common case: it implements the rules of UAX#29 for letters,
 // digits, underscores and the punctuation between them. s must be in lower case. It returns false and dst
-// unchanged for text that is not ASCII or has a token to split; a fuzz test compares it with standard.
-func ascii(dst []Token, s string, base int) ([]Token, bool) {
+// unchanged for text that is not ASCII or has a token to split; a fuzz test compares it with general.
+func ascii(dst []Token, s string) ([]Token, bool) {
+	position := 0
 	n := len(dst)
 	for i := 0; i < len(s); {
 		if s[i] >= 0x80 {
@@ -32,8 +33,8 @@ func ascii(dst []Token, s string, base int) ([]Token, bool) {
 			return dst[:n], false
 		}
 		if isToken {
-			dst = append(dst, Token{Text: s[start:i], Position: base})
-			base++
+			dst = append(dst, Token{Text: s[start:i], Position: position})
+			position++
 		}
 	}
 	return dst, true

@@ -33,10 +33,10 @@ func FuzzASCII(f *testing.F) {
 func sameAsGeneral(t *testing.T, s string) {
 	t.Helper()
 	before := []Token{{Text: "before"}}
-	got, ok := ascii(before, s, 3)
+	got, ok := ascii(before, s)
 	if !ok {
 		require.Equal(t, before, got)
 		return
 	}
-	require.Equal(t, general(before, s, 3), got, "%q", s)
+	require.Equal(t, general(before, s), got, "%q", s)
 }

@@ -36,11 +36,6 @@ func HasVersionBumps(kind record.Kind) bool {
 	return known && !d.Internal && d.VersionField == "last_updated"
 }
 
-// NewVersionBump returns the version bump of a record.
-func NewVersionBump(r *record.Record) VersionBump {
-	return VersionBump{Kind: r.Kind, Key: r.Key, Version: r.VersionText, Hash: r.Hash}
-}
-
 // MessageKey returns the Kafka key: the kind, a slash, and the identity.
 func (s VersionBump) MessageKey() string { return string(s.Kind) + "/" + s.Key }
 

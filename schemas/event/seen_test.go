@@ -14,7 +14,7 @@ func TestVersionBump_SurvivesEncoding(t *testing.T) {
 	r, err := record.Decode(record.KindCodehostPerson,
 		[]byte(`{"user_id":42,"last_updated":"2026-03","codehost_username":"x"}`))
 	require.NoError(t, err)
-	s := event.NewVersionBump(r)
+	s := event.VersionBump{Kind: r.Kind, Key: r.Key, Version: r.VersionText, Hash: r.Hash}
 	require.Equal(t, "codehost-person/42", s.MessageKey())
 	require.Equal(t, "2026-03", s.Version, "as given")
 	s.Hash = 1<<64 - 1

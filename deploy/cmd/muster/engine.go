@@ -63,12 +63,12 @@ read every table.`,
 				// Many parts on a cold disk take long; the log shows the progress.
 				StartTimeout: 10 * time.Minute,
 			})
-			if err != nil {
-				return err
+			if err == nil {
+				tel.Logger.Info("engine: ready", "url", "http://"+process.Addr())
+				<-cmd.Context().Done()
+				err = process.Stop(context.WithoutCancel(cmd.Context()))
 			}
-			tel.Logger.Info("engine: ready", "url", "http://"+process.Addr())
-			<-cmd.Context().Done()
-			err = process.Stop(context.WithoutCancel(cmd.Context()))
+			err = service.IgnoreInterrupt(cmd.Context(), err)
 			logStopped(cmd.Context(), tel.Logger, err)
 			return err
 		},

@@ -167,10 +167,13 @@ func TestUp_RejectsInvalidValuesFirst(t *testing.T) {
 			env:  map[string]string{"CLICKHOUSE_DSN": "mysql://x"},
 			want: `CLICKHOUSE_DSN has the unknown scheme "mysql": use http://, https://, clickhouse://`,
 		},
-		{env: map[string]string{"KAFKA_BROKERS": "kafka://x:9092"}, want: "KAFKA_BROKERS: "},
-		{env: map[string]string{"OPENSEARCH_URL": "ftp://x"}, want: "OPENSEARCH_URL: nodes are URLs such as https://"},
+		{env: map[string]string{"KAFKA_BROKERS": "kafka://x:9092"}, want: "comma-separated list without a scheme"},
+		{env: map[string]string{"OPENSEARCH_URL": "ftp://x"}, want: "OPENSEARCH_URL: nodes are http:// or https:// URLs"},
 		{env: map[string]string{"REDIS_URL": "http://x"}, want: "REDIS_URL is "},
-		{env: map[string]string{"MUSTER_ANALYST_DSN": "mysql://x"}, want: "MUSTER_ANALYST_DSN: "},
+		{
+			env:  map[string]string{"MUSTER_ANALYST_DSN": "host:8123"},
+			want: "MUSTER_ANALYST_DSN: not the address of ClickHouse's HTTP interface, which SQL needs, such as http://",
+		},
 		{env: map[string]string{"SEARXNG_URL": "ftp://x"}, want: "SEARXNG_URL"},
 	} {
 		c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data")}}

@@ -132,10 +132,10 @@ Services:
 				env.origins = origins
 				env.webhookAllow, env.searchIndexMemory, env.erasureDeadline, env.stateless = allow, memory, within, stateless
 				unit, err := s.build(ctx, env)
-				if err != nil {
-					return err
+				if err == nil {
+					err = runAlone(ctx, s.name, unit, env, adminAddr, adminHosts)
 				}
-				err = runAlone(ctx, s.name, unit, env, adminAddr, adminHosts)
+				err = service.IgnoreInterrupt(ctx, err)
 				logStopped(ctx, env.tel.Logger, err)
 				return err
 			}

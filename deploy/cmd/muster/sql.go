@@ -197,7 +197,11 @@ func (c *command) analystClient(own bool) (*analyst.Client, error) {
 		return nil, err
 	}
 	// An external server has the users that its operator created.
-	return analyst.Open(cfg, own || c.getenv(clickhouse.DSNEnv) != "")
+	client, err := analyst.Open(cfg, own || c.getenv(clickhouse.DSNEnv) != "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", clickhouse.DSNEnv, err)
+	}
+	return client, nil
 }
 
 // sqlHelp is the output of `help` at the prompt.

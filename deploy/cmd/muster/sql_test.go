@@ -91,3 +91,9 @@ func TestSQL_WorksForAReadOnlyUser(t *testing.T) {
 	out, _ := c.run(0, "sql", "--format", "tsv", "SELECT 1")
 	require.Equal(t, "1\n", out)
 }
+
+func TestSQL_NeedsAnHTTPAddress(t *testing.T) {
+	c := cli{t: t, env: map[string]string{"CLICKHOUSE_DSN": "clickhouse://host:9000/muster"}}
+	_, errors := c.run(2, "sql", "SELECT 1")
+	require.Contains(t, errors, "CLICKHOUSE_DSN: not the address of ClickHouse's HTTP interface, which SQL needs")
+}

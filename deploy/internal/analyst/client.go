@@ -54,14 +54,10 @@ type Client struct {
 // database, with limits.
 func Open(cfg clickhouse.Config, ownUser bool) (*Client, error) {
 	u, err := url.Parse(cfg.DSN)
-	if err != nil {
-		return nil, errors.New("invalid ClickHouse address: not a URL")
-	}
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil,
-			fmt.Errorf(
-				"unsupported ClickHouse address %s://: SQL needs the HTTP interface, set CLICKHOUSE_DSN to "+
-					"http://USER:PASSWORD@HOST:8123/DATABASE", u.Scheme)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		// The address is not repeated, because it may have a password.
+		return nil, errors.New("not the address of ClickHouse's HTTP interface, which SQL needs, such as " +
+			"http://USER:PASSWORD@HOST:8123/DATABASE")
 	}
 	tables := strings.Trim(u.Path, "/")
 	if tables == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,12 @@ func Find(dataDir string, getenv func(string) string) (Instance, error) {
 	} {
 		if v := strings.TrimSpace(getenv(name)); v != "" {
 			*field = v
+		}
+	}
+	for name, address := range map[string]string{"MUSTER_ADMIN_URL": in.AdminURL, "MUSTER_BASE_URL": in.BaseURL} {
+		u, err := url.Parse(address)
+		if getenv(name) != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			return in, fmt.Errorf("%s: %q is not an http or https URL, such as http://127.0.0.1:8080", name, address)
 		}
 	}
 	if strings.TrimSpace(getenv("KAFKA_BROKERS")) != "" {

@@ -81,6 +81,16 @@ func TestFind_FileAndEnvironment(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, bus.Config{Brokers: []string{"k:1", "l:1"}, SASL: plain.Mechanism{Username: "u"}}, cfg)
 	})
+	t.Run("URLs of the environment need a scheme", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", PID: os.Getpid()})
+		for _, name := range []string{"MUSTER_ADMIN_URL", "MUSTER_BASE_URL"} {
+			for _, address := range []string{"localhost:8082", "127.0.0.1:8082", "host"} {
+				_, err := instance.Find(dir, func(n string) string { return map[string]string{name: address}[n] })
+				require.ErrorContains(t, err, name+`: "`+address+`" is not an http or https URL`)
+			}
+		}
+	})
 	t.Run("a damaged file", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, instance.Instance{})

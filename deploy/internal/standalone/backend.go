@@ -24,8 +24,6 @@ import (
 const (
 	database    = "muster"
 	serviceUser = "muster"
-	// stopTimeout is the maximum time that each backend may take to stop, after the services.
-	stopTimeout = 3 * time.Second
 )
 
 // AnalystDatabases returns the databases that the embedded engine's analyst reads without a password.
@@ -138,8 +136,7 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 			User: serviceUser, Password: hex.EncodeToString(password), Grace: time.Second,
 			AnalystDatabases: AnalystDatabases(),
 		},
-		Logger:      deps.Telemetry.Logger,
-		StopTimeout: stopTimeout,
+		Logger: deps.Telemetry.Logger,
 		LibraryProgress: func(stage string, done, total int64) {
 			if stage != shown {
 				if shown != "" {
@@ -162,11 +159,8 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 	if err != nil {
 		return clickHouseBackend{}, fmt.Errorf("start the embedded ClickHouse engine: %w", err)
 	}
-	stop := func() error {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		return process.Stop(stopping)
-	}
+	// The supervisor bounds the time: it kills an engine that does not stop.
+	stop := func() error { return process.Stop(context.WithoutCancel(ctx)) }
 	if err := createDatabase(ctx, process.DSN("default")); err != nil {
 		return clickHouseBackend{}, errors.Join(err, stop())
 	}

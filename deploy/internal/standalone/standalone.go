@@ -41,7 +41,8 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// Run runs the platform until ctx ends or a part of it fails permanently. It returns nil after an orderly stop.
+// Run runs the platform until ctx ends or a part of it fails permanently. It returns nil after an orderly stop,
+// even before all services are ready.
 func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err := errors.Join(cfg.Validate(), checkEnvironment(deps.Getenv)); err != nil {
 		return err
@@ -83,11 +84,11 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		}
 	}()
 	if startErr != nil {
-		return startErr
+		return service.IgnoreInterrupt(ctx, startErr)
 	}
 	running, end := kafka.while(ctx)
 	defer end()
-	err = runServices(running, cfg, deps, secret, kafka, clickHouse, sample)
+	err = service.IgnoreInterrupt(ctx, runServices(running, cfg, deps, secret, kafka, clickHouse, sample))
 	if kafka.err() != nil {
 		return nil // close returns the error of the broker
 	}

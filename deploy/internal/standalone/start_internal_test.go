@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"os"
@@ -63,6 +64,21 @@ func TestRun_WaitsForTheEngineOfAKilledRun(t *testing.T) {
 	})
 	defer ended.Stop()
 	require.NoError(t, cfg.checkAddresses(t.Context(), func(string) string { return "" }))
+}
+
+func TestRun_InterruptedStartIsNoError(t *testing.T) {
+	const free = "127.0.0.1:0"
+	cfg := Config{DataDir: t.TempDir(), APIAddr: free, IngestAddr: free, AdminAddr: free, KafkaAddr: free,
+		ClickHouseAddr: free}
+	// Servers that do not answer: the start waits for them.
+	env := map[string]string{"KAFKA_BROKERS": "127.0.0.1:1", "CLICKHOUSE_DSN": "http://127.0.0.1:1"}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	defer time.AfterFunc(200*time.Millisecond, func() { interrupt(&service.SignalError{Signal: os.Interrupt}) }).Stop()
+	require.NoError(t, Run(ctx, cfg, Deps{
+		Getenv:    func(name string) string { return env[name] },
+		Telemetry: &service.Telemetry{Logger: slog.New(slog.DiscardHandler)},
+	}))
+	require.Error(t, ctx.Err(), "it started")
 }
 
 func TestRun_FailedStartsShareAKey(t *testing.T) {

@@ -363,8 +363,8 @@ func (g goal) missing(ctx context.Context, kafka bus.Config) (n int64, err error
 	}
 	for _, l := range slices.Concat(lags...) {
 		end, ok := g.ends[partition{l.Topic, l.Partition}]
-		if from := max(l.Committed, l.First); ok && from < end {
-			n += end - from
+		if ok && l.Next < end {
+			n += end - l.Next
 		}
 	}
 	return n, nil

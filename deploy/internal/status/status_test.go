@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -101,6 +102,35 @@ func TestStatus_OldestWaitingMessageAge(t *testing.T) {
 		require.InDelta(t, want, topics[0].Behind, 0.01)
 		require.EqualValues(t, 2-committed, topics[0].Lag)
 	}
+}
+
+// The consumer starts over at an offset past the end: nothing of a recreated topic is visible yet.
+func TestStatus_RecreatedTopicIsUnread(t *testing.T) {
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	const topic = "recreated"
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
+	w := bus.NewWriter(cfg)
+	defer func() { require.NoError(t, w.Close()) }()
+	now := time.Now()
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
+		{Topic: topic, Value: []byte("1"), Time: now.Add(-time.Minute)}, {Topic: topic, Value: []byte("2"), Time: now},
+	}))
+	client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
+	_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+		GroupID: "g", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: 0, Offset: 7}}},
+	})
+	require.NoError(t, err)
+	consumers := []status.Consumer{{Group: "g", Topics: []string{topic}}}
+	topics, err := status.Topics(t.Context(), cfg, consumers, now)
+	require.NoError(t, err)
+	require.Len(t, topics, 1)
+	require.EqualValues(t, 2, topics[0].Lag)
+	require.InDelta(t, 60, topics[0].Behind, 0.01)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = status.Wait(ctx, status.Source{Kafka: cfg, Group: "g", Topics: []string{topic}}, nil)
+	require.ErrorContains(t, err, "2 offsets not yet visible")
 }
 
 func TestServices_LeavesOutAPassedStartupCheck(t *testing.T) {

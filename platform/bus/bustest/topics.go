@@ -96,7 +96,7 @@ func oldestUncommittedMessage(t *testing.T, c *Cluster) {
 	for _, e := range ends {
 		committed := min(4, e.End)
 		lags = append(lags, bus.PartitionLag{
-			Topic: topic, Partition: e.Partition, Committed: committed, End: e.End, Lag: e.End - committed,
+			Topic: topic, Partition: e.Partition, Next: committed, End: e.End, Lag: e.End - committed,
 		})
 	}
 	oldest, err := bus.OldestTimestamps(t.Context(), c.Config, lags)
@@ -104,7 +104,7 @@ func oldestUncommittedMessage(t *testing.T, c *Cluster) {
 	require.Len(t, oldest, 1)
 	require.WithinDuration(t, began.Add(4*time.Minute), oldest[topic], time.Millisecond)
 	for i := range lags {
-		lags[i].Committed, lags[i].Lag = lags[i].End, 0
+		lags[i].Next, lags[i].Lag = lags[i].End, 0
 	}
 	oldest, err = bus.OldestTimestamps(t.Context(), c.Config, lags)
 	require.NoError(t, err)

@@ -255,7 +255,29 @@ func Kill(tb testing.TB) {
 	if err := e.Kill(ctx); err != nil {
 		tb.Fatal(err)
 	}
-	if err := e.WaitReady(ctx); err != nil {
-		tb.Fatal(err)
+}
+
+// Kill kills the engine (SIGKILL) and waits until it serves again, in a new process.
+func (e *Engine) Kill(ctx context.Context) error {
+	killed := e.PID()
+	if killed == 0 {
+		return errors.New("enginetest: the engine is not running")
+	}
+	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("enginetest: kill: %w", err)
+	}
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if pid := e.PID(); pid != 0 && pid != killed {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-e.Done():
+			return errors.New("enginetest: the engine has stopped")
+		case <-ctx.Done():
+			return fmt.Errorf("enginetest: wait for the restart: %w", ctx.Err())
+		}
 	}
 }

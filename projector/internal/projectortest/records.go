@@ -148,7 +148,7 @@ func IDs(entries []string) string {
 // Pair returns the message with the version bump of a record, as published by ingest.
 func Pair(tb testing.TB, rec *record.Record) kafka.Message {
 	tb.Helper()
-	s := event.NewVersionBump(rec)
+	s := event.VersionBump{Kind: rec.Kind, Key: rec.Key, Version: rec.VersionText, Hash: rec.Hash}
 	value, err := json.Marshal(s)
 	require.NoError(tb, err)
 	return kafka.Message{Topic: event.TopicVersionBump, Key: []byte(s.MessageKey()), Value: value}

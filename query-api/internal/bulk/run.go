@@ -35,7 +35,7 @@ const (
 
 // Run runs jobs until ctx ends.
 func (j *Jobs) Run(ctx context.Context, answerer Answerer) error {
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: stopTimeout}, bus.RouterLogger(j.cfg.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: stopTimeout}, bus.RouterLogger(ctx, j.cfg.Logger))
 	if err != nil {
 		return fmt.Errorf("bulk: %w", err)
 	}
@@ -56,7 +56,7 @@ func (j *Jobs) Run(ctx context.Context, answerer Answerer) error {
 			return fmt.Errorf("bulk: %w", err)
 		}
 		router.AddConsumerHandler(c.name, c.topic, subscriber, c.handle).AddMiddleware(middleware.Recoverer,
-			j.logErrors(c.name)) //nolint:contextcheck // the message has it
+			j.logErrors(ctx, c.name)) //nolint:contextcheck // the message has it
 	}
 	inserting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inserts sync.WaitGroup
@@ -69,12 +69,12 @@ func (j *Jobs) Run(ctx context.Context, answerer Answerer) error {
 	return nil
 }
 
-// logErrors logs the errors of a handler, which is called again.
-func (j *Jobs) logErrors(name string) message.HandlerMiddleware {
+// logErrors logs the errors of a handler, which is called again, until ctx ends.
+func (j *Jobs) logErrors(ctx context.Context, name string) message.HandlerMiddleware {
 	return func(handle message.HandlerFunc) message.HandlerFunc {
 		return func(m *message.Message) ([]*message.Message, error) {
 			out, err := handle(m)
-			if err != nil && m.Context().Err() == nil && !errors.Is(err, errStopping) {
+			if err != nil && m.Context().Err() == nil && ctx.Err() == nil {
 				j.cfg.Logger.LogAttrs(m.Context(), slog.LevelWarn, "bulk: task failed, will retry",
 					slog.String("handler", name), slog.Any("error", err))
 			}

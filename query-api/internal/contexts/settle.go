@@ -27,7 +27,7 @@ func (d *CallTracker) Run(ctx context.Context) error {
 		return fmt.Errorf("contexts: %w", err)
 	}
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 3 * time.Second},
-		bus.RouterLogger(d.cfg.Logger))
+		bus.RouterLogger(ctx, d.cfg.Logger))
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}

@@ -87,6 +87,9 @@ type Store interface {
 	Settle(ctx context.Context, claims []Claim) error
 	// Release frees the reservations and commits of claims that are not settled. Unknown claims are skipped.
 	Release(ctx context.Context, claims []Claim) error
+	// ReleaseReservations frees the reservations of claims that are not committed. Commits stay: another process may
+	// have committed the claim a moment ago. Unknown claims are skipped.
+	ReleaseReservations(ctx context.Context, claims []Claim) error
 	// Usage returns the usage of an organization.
 	Usage(ctx context.Context, organization, period string) (Totals, error)
 	// Load initializes a period with the sums of the ledger. If the period is already loaded, it returns false and

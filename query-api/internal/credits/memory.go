@@ -130,6 +130,22 @@ func (m *Memory) Release(_ context.Context, claims []Claim) error {
 	return nil
 }
 
+// ReleaseReservations implements [Store].
+func (m *Memory) ReleaseReservations(_ context.Context, claims []Claim) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range claims {
+		a, err := m.account(c)
+		if err != nil {
+			continue
+		}
+		if h := a.claims[c.ID]; h != nil && !h.committed {
+			a.drop(c.ID)
+		}
+	}
+	return nil
+}
+
 // Usage implements [Store].
 func (m *Memory) Usage(_ context.Context, organization, period string) (Totals, error) {
 	now := m.now()

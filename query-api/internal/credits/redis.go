@@ -105,6 +105,11 @@ func (r *Redis) Release(ctx context.Context, claims []Claim) error {
 	return r.each(ctx, "release", claims)
 }
 
+// ReleaseReservations implements [Store].
+func (r *Redis) ReleaseReservations(ctx context.Context, claims []Claim) error {
+	return r.each(ctx, "release_reservations", claims)
+}
+
 // each runs an operation on claims, once per organization and period.
 func (r *Redis) each(ctx context.Context, op string, claims []Claim) error {
 	type group struct{ organization, period string }

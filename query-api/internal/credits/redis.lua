@@ -143,6 +143,14 @@ if op == 'release' then
   return {'ok'}
 end
 
+if op == 'release_reservations' then
+  for i = 4, #ARGV do
+    local value = redis.call('HGET', claims, ARGV[i])
+    if value and cjson.decode(value)[1] == 0 then drop(ARGV[i]) end
+  end
+  return {'ok'}
+end
+
 if op == 'usage' then
   local fields = redis.call('HGETALL', base)
   table.insert(fields, 1, 'ok')

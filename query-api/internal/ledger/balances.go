@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/ext"
@@ -108,38 +107,11 @@ func (r Reader) projected(ctx context.Context) (from map[int]int64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ends, err := r.readEndOffsets(ctx, lags)
-	if err != nil {
-		return nil, err
-	}
 	from = make(map[int]int64)
 	for _, l := range lags {
-		// A greater offset was committed before the log was truncated.
-		if l.Committed <= ends[l.Partition] {
-			from[l.Partition] = min(rows[l.Partition], max(l.Committed, 0))
-		}
+		from[l.Partition] = min(rows[l.Partition], l.Next)
 	}
 	return from, nil
-}
-
-// readEndOffsets returns the end offsets by partition. The end offset of a lag was read before the committed offset,
-// which may be greater because the log has grown since. End offsets read afterwards are smaller only if the log was
-// truncated.
-func (r Reader) readEndOffsets(ctx context.Context, lags []bus.PartitionLag) (map[int]int64, error) {
-	ends := make(map[int]int64)
-	for _, l := range lags {
-		ends[l.Partition] = l.End
-	}
-	if slices.ContainsFunc(lags, func(l bus.PartitionLag) bool { return l.Committed > l.End }) {
-		later, err := bus.EndOffsets(ctx, r.Bus, []string{event.TopicUsage})
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range later {
-			ends[o.Partition] = o.End
-		}
-	}
-	return ends, nil
 }
 
 // rowOffsets returns, by partition, the offset after the last row of the read model.

@@ -94,15 +94,6 @@ func (m *Meter) Charge(ctx context.Context, o DeferredCharge) error {
 	return nil
 }
 
-// ReleaseHold releases the reservation of a deferred call that failed.
-func (m *Meter) ReleaseHold(ctx context.Context, o DeferredCharge) error {
-	err := m.credits.Release(ctx, []credits.Claim{o.claim()})
-	if err != nil && !errors.Is(err, credits.ErrNotLoaded) {
-		return unavailable(err)
-	}
-	return nil
-}
-
 // SetDeferredCharge sets the charge that the response of this call states; [Meter.Charge] applies
 // it.
 func (c *Call) SetDeferredCharge(credits int64) {

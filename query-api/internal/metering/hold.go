@@ -83,14 +83,15 @@ func (c *Call) holdClaim(h Hold, lease time.Duration) credits.Claim {
 	return claim
 }
 
-// ReleaseHolds releases holds that were not charged, as after a failure. what names the call that reserved them.
+// ReleaseHolds releases holds that were not charged, as after a failure. what names the call that reserved them. A
+// charge of the same hold, which another process may make at the same time, counts whether it comes before or after.
 func (m *Meter) ReleaseHolds(ctx context.Context, what DeferredCharge, ids []string) error {
 	claims := make([]credits.Claim, len(ids))
 	for i, id := range ids {
 		claims[i] = what.claim()
 		claims[i].ID = id
 	}
-	err := m.credits.Release(ctx, claims)
+	err := m.credits.ReleaseReservations(ctx, claims)
 	if err != nil && !errors.Is(err, credits.ErrNotLoaded) {
 		return unavailable(err)
 	}

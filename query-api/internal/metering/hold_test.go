@@ -54,6 +54,31 @@ func TestHold_ChargesRowsOnceAndFreesTheRest(t *testing.T) {
 	require.EqualValues(t, 10, u.Lines[0].Calls, "each row is a call")
 }
 
+// A chunk may be answered while its job fails: a release of its hold that comes after the charge, but before the charge
+// is settled, must not take the charge out of the balance.
+func TestHold_ReleaseDuringChargeKeepsBalanceEqualToLedger(t *testing.T) {
+	for name, charged := range map[string]bool{"before the charge": false, "after the charge": true} {
+		t.Run(name, func(t *testing.T) {
+			b := openBooks(t, &replies{})
+			call := b.begin("upload", true)
+			holds := []metering.Hold{{ID: "job-10", Units: 10}, {ID: "job-14", Units: 4}}
+			require.NoError(t, call.ReserveHolds(t.Context(), holds, time.Hour))
+			require.NoError(t, call.End(t.Context(), 202, metering.Whole))
+			rows := rowsOf(10)
+			freed := []string{"job-10", "job-14"}
+			if !charged {
+				require.NoError(t, b.ReleaseHolds(t.Context(), rows[0], freed))
+			}
+			require.NoError(t, b.ChargeHold(t.Context(), rows))
+			if charged {
+				require.NoError(t, b.ReleaseHolds(t.Context(), rows[0], freed))
+			}
+			b.balanced(t, 10, 5)
+			require.Len(t, b.ledger, 10)
+		})
+	}
+}
+
 func TestHold_RowsThatTheLedgerHasAreNotChargedAgain(t *testing.T) {
 	b := openBooks(t, &replies{})
 	rows := rowsOf(10)

@@ -216,7 +216,7 @@ func TestOpen_ErrorDoesNotRepeatURL(t *testing.T) {
 		"redis://:12?S3cret@redis:6379/0", "S3cret@redis:6379", "user:S3cret@redis:6379", "S3cret://redis",
 		"redis://redis:6379/0?S3cret=1",
 		"redis://redis:6379/S3cret", "redis://:S3cret@redis:x6379/0", ":S3cret@redis:6379/0",
-		"redis://redis:6379/0?read_timeout=S3cret", "",
+		"redis://redis:6379/0?read_timeout=S3cret", "", "redis:S3cret:6379",
 	} {
 		_, err := redisbreaker.Open(url, nil, redisbreaker.DefaultTimeouts())
 		require.ErrorIs(t, err, redisbreaker.ErrURL, url)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,7 +65,7 @@ func Open(address string, files *tlsclient.Settings, t Timeouts) (*redis.Client,
 		return openFailover(address, files, t)
 	}
 	options, err := redis.ParseURL(address)
-	if err != nil {
+	if err != nil || !strings.Contains(address, "//") { // redis:host:6379 would be localhost
 		return nil, ErrURL
 	}
 	if err := secure(options.TLSConfig, files); err != nil {

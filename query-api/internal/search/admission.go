@@ -152,10 +152,6 @@ func (a admission) waitIdle(ctx context.Context) error {
 	return nil
 }
 
-func (t *slot) isOnlySearch() bool {
-	return len(t.admission.cheap)+len(t.admission.wide)+len(t.admission.expensive) == 1
-}
-
 type slotKey struct{}
 
 // newContext returns a context whose statements run in the slot. It is a context value because package postings hands

@@ -13,6 +13,11 @@ import (
 	"muster/schemas/readmodel"
 )
 
+// isOnlySearch reports whether no other search has a slot.
+func (t *slot) isOnlySearch() bool {
+	return len(t.admission.cheap)+len(t.admission.wide)+len(t.admission.expensive) == 1
+}
+
 func TestEstimateCost_UsualQueriesAreCheap(t *testing.T) {
 	for _, query := range []string{
 		`{"match_all":{}}`,

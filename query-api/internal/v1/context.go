@@ -252,7 +252,7 @@ func SettleContext(ctx context.Context, meter *metering.Meter, c *event.Context)
 		Used: metering.Used{Identities: c.Identities},
 	}
 	if c.Status == event.ContextFailed {
-		return meter.ReleaseHold(ctx, charge)
+		return meter.ReleaseHolds(ctx, charge, []string{charge.RequestID})
 	}
 	if charge.Credits > 0 {
 		charge.Used.Groups = []string{"context"}

@@ -50,6 +50,7 @@ func Run(t *testing.T, open Replicas) {
 		require.ErrorIs(t, err, credits.ErrNotLoaded)
 		require.NoError(t, s.Settle(t.Context(), []credits.Claim{claim("a", 1, 10)}))
 		require.NoError(t, s.Release(t.Context(), []credits.Claim{claim("a", 1, 10)}))
+		require.NoError(t, s.ReleaseReservations(t.Context(), []credits.Claim{claim("a", 1, 10)}))
 
 		line := credits.Line{Key: "k", Endpoint: "/v1/x", Calls: 4, Requests: 3, Credits: 7}
 		loaded, err := s.Load(t.Context(), period,
@@ -158,6 +159,28 @@ func Run(t *testing.T, open Replicas) {
 			require.Equal(t, credits.Totals{}, u)
 		}
 	})
+	t.Run("release of reservations keeps commits", func(t *testing.T) {
+		ctx, s := one(t)
+		c := claim("committed", 5, 10)
+		for _, r := range []credits.Claim{c, claim("reserved", 5, 10)} {
+			_, err := s.Reserve(ctx, r)
+			require.NoError(t, err)
+		}
+		_, err := s.Commit(ctx, c, 1, 3)
+		require.NoError(t, err)
+		for range 2 {
+			require.NoError(t, s.ReleaseReservations(ctx, []credits.Claim{
+				c, claim("reserved", 5, 10), claim("never", 1, 1),
+			}))
+			u, err := s.Usage(ctx, "o1", period)
+			require.NoError(t, err)
+			require.Equal(t, credits.Balance{Requests: 1, Credits: 3}, u.Balance)
+		}
+		require.NoError(t, s.Release(ctx, []credits.Claim{c}), "until it is settled")
+		u, err := s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.Equal(t, credits.Totals{}, u)
+	})
 	t.Run("limits", func(t *testing.T) {
 		ctx, s := one(t)
 		c := claim("a", 5, 5)
@@ -257,7 +280,10 @@ func RunLate(t *testing.T, s credits.Store, end func()) {
 		then            func(credits.Claim) error
 		requests, spent int64
 	}{
-		"settled":  {settle, 1, 5},
+		"settled": {settle, 1, 5},
+		"reservations released": {func(c credits.Claim) error {
+			return errors.Join(s.ReleaseReservations(ctx, []credits.Claim{c}), settle(c))
+		}, 1, 5},
 		"released": {func(c credits.Claim) error { return s.Release(ctx, []credits.Claim{c}) }, 0, 0},
 		"unanswered": {func(c credits.Claim) error {
 			_, err := s.Commit(ctx, c, 1, 0)

@@ -188,7 +188,7 @@ func (u unit) add(f readmodel.SearchField, v any) error {
 // finish analyzes the texts, whose values are 100 positions apart.
 func (u unit) finish() {
 	for _, c := range u {
-		c.tokens = analysis.AnalyzeValues(nil, c.texts)
+		c.tokens = tokens(analysis.Analyze, c.texts)
 		c.subfields = map[algebra.Subfield][]analysis.Token{
 			algebra.Folded: tokens(analysis.Folded, c.texts), algebra.Code: tokens(analysis.Code, c.texts),
 		}
