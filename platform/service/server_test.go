@@ -253,6 +253,8 @@ func TestIgnoreInterrupt_KeepsOtherErrors(t *testing.T) {
 	require.NoError(t, service.IgnoreInterrupt(ctx, fmt.Errorf("migrate: %w", context.Canceled)))
 	require.NoError(t, service.IgnoreInterrupt(ctx, nil))
 	require.ErrorIs(t, service.IgnoreInterrupt(ctx, failed), failed)
+	require.NoError(t, service.IgnoreInterrupt(ctx, errors.Join(signaled, fmt.Errorf("close: %w", context.Canceled))))
+	require.ErrorIs(t, service.IgnoreInterrupt(ctx, fmt.Errorf("run: %w", errors.Join(signaled, failed))), failed)
 }
 
 func TestWithSignals_CanBeReleasedUnused(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -17,12 +18,21 @@ type SignalError struct{ Signal os.Signal }
 func (e *SignalError) Error() string { return fmt.Sprintf("signal: %v", e.Signal) }
 
 // IgnoreInterrupt returns nil if err only says that ctx has ended, as of a start that a signal interrupted. Otherwise it
-// returns err.
+// returns err: also if one of several joined errors says something else, such as what was lost by the stop.
 func IgnoreInterrupt(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+	if ctx.Err() != nil && isInterrupt(ctx, err) {
 		return nil
 	}
 	return err
+}
+
+func isInterrupt(ctx context.Context, err error) bool {
+	for next := err; next != nil; next = errors.Unwrap(next) {
+		if joined, ok := next.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each level is looked at
+			return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isInterrupt(ctx, err) })
+		}
+	}
+	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
 }
 
 // WithSignals returns a context that ends on SIGINT or SIGTERM, with a [SignalError] as its cause. A second signal
