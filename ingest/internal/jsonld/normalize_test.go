@@ -173,7 +173,7 @@ func TestNormalize_HostileDocumentsTakeLinearTime(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(document), &v))
 		began := time.Now()
 		took := heaptest.Peak(func() { jsonld.Normalize(v) })
-		require.Less(t, time.Since(began), 10*time.Second, name)
+		require.Less(t, time.Since(began), time.Minute, name)
 		require.Less(t, took, uint64(600<<20), name)
 	}
 }
