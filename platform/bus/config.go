@@ -75,6 +75,10 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		if b == "" {
 			continue
 		}
+		if at := strings.LastIndexByte(b, '@'); at >= 0 {
+			return Config{}, fmt.Errorf("KAFKA_BROKERS: %q has credentials before it; set them with "+
+				"KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD", b[at+1:])
+		}
 		host, port, err := net.SplitHostPort(b)
 		n, portErr := strconv.ParseUint(port, 10, 16)
 		if err != nil || portErr != nil || n == 0 || host == "" || strings.ContainsAny(host, "/ ;") {

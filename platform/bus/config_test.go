@@ -67,6 +67,10 @@ func TestConfigFromEnv_ErrorNamesVariableAndNoPassword(t *testing.T) {
 			map[string]string{"KAFKA_BROKERS": "a:1,kafka://host:9092"},
 			`KAFKA_BROKERS: "kafka://host:9092" is not host:port; give a comma-separated list without a scheme`,
 		},
+		"credentials": {
+			map[string]string{"KAFKA_BROKERS": "kafka://u:" + secret + "@host:9092"},
+			`"host:9092" has credentials before it; set them with KAFKA_SASL_MECHANISM`,
+		},
 		"URL without port": {map[string]string{"KAFKA_BROKERS": "kafka://host"}, "without a scheme"},
 		"spaces":           {map[string]string{"KAFKA_BROKERS": "a:1 b:2"}, "comma-separated list"},
 		"no port":          {map[string]string{"KAFKA_BROKERS": "host"}, "such as kafka1:9092,kafka2:9092"},
