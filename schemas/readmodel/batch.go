@@ -225,7 +225,7 @@ func (l *lookupWriter) add(lookup LookupType, value string) {
 	if lookup.joins(l.target) {
 		t.joining = append(t.joining, joiningLookup{
 			hash: t.keyHash.list[len(t.keyHash.list)-1], value: value,
-			targetKind: l.targetKind, target: l.target, source: l.source,
+			targetKind: l.targetKind, target: l.target,
 		})
 	}
 }

@@ -26,6 +26,8 @@ const (
 	maxNamers = 10_000
 	// hintKeys is the maximum number of usernames of a statement.
 	hintKeys = 20_000
+	// maxHintRows is the approximate maximum number of hints of an insert.
+	maxHintRows = 100_000
 )
 
 // joins reports whether lookups of the type state who has a username of the two websets, or which accounts of the other
@@ -44,18 +46,8 @@ func (t LookupType) joins(target string) bool {
 
 // joiningLookup is a lookup of a batch that joins.
 type joiningLookup struct {
-	hash                              uint64
-	value, targetKind, target, source string // as in the claim
-}
-
-// namer returns what names the value of a lookup, if it does not have it: the username of an account, a space and the
-// identity of its record, or the username that an account-link names.
-func (l *joiningLookup) namer() string {
-	if l.targetKind == TargetAccount {
-		_, username, _ := strings.Cut(l.target, ":")
-		return username
-	}
-	return l.source + " " + l.target
+	hash                      uint64
+	value, targetKind, target string // as in the claim
 }
 
 // LinkCandidates are records that a batch may have linked: of each two, one has a username that the other one or an
@@ -86,7 +78,8 @@ func (c LinkCandidates) addAccount(userID string) {
 // insertHints writes the hints that rows of a batch change: for each account that names a username of the other webset,
 // a copy of the lookups of this username under the account's own username, so that one read finds both. It is called
 // after the rows are visible. So of two batches that are inserted at the same time, one with the username and one with
-// the account that names it, the last one finds both. Hints between two records of other batches are not written again.
+// the account that names it, the last one finds both. All hints of a username are written again, so that they have the
+// same version whatever the batches were.
 func insertHints(ctx context.Context, conn driver.Conn, into string, batches []*Batch) (LinkCandidates, error) {
 	candidates := NewLinkCandidates()
 	own := make(map[uint64][]joiningLookup)
@@ -95,30 +88,39 @@ func insertHints(ctx context.Context, conn driver.Conn, into string, batches []*
 			own[l.hash] = append(own[l.hash], l)
 		}
 	}
-	var hints lookupTable
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(own)), hintKeys) {
-		err := readJoined(ctx, conn, into, part, func(j *joined) {
+		var hints lookupTable
+		err := readJoined(ctx, conn, into, part, func(j *joined) error {
 			for _, l := range own[j.hash] {
 				if l.value == j.username {
-					j.addHints(&hints, l)
 					j.addCandidates(candidates, l)
 				}
 			}
+			return j.addHints(&hints, func() error { return hints.insertHints(ctx, conn, into) })
 		})
+		if err == nil {
+			err = hints.insertHints(ctx, conn, into)
+		}
 		if err != nil {
-			return candidates, fmt.Errorf("read the lookups of hints: %w", err)
+			return candidates, fmt.Errorf("hints: %w", err)
 		}
 	}
-	rows := table{"lookups", len(hints.keyHash.list), hints.columns}
+	return candidates, nil
+}
+
+// insertHints inserts the rows and removes them from t.
+func (t *lookupTable) insertHints(ctx context.Context, conn driver.Conn, into string) error {
+	rows := table{"lookups", len(t.keyHash.list), t.columns}
 	if rows.rows == 0 {
-		return candidates, nil
+		return nil
 	}
 	// The same hints are inserted again after an erasure was lifted.
 	token := "hints-" + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // no key
 	if err := insertTable(ctx, conn, into, token, []table{rows}); err != nil {
-		return candidates, fmt.Errorf("insert hints: %w", err)
+		return fmt.Errorf("insert: %w", err)
 	}
-	return candidates, nil
+	*t = lookupTable{}
+	return nil
 }
 
 // joined are the lookups of a username of one webset that records have and others of the other webset name.
@@ -129,21 +131,23 @@ type joined struct {
 	ver      big.Int // the newest of the lookups of those who have it, and its source
 	at       Position
 	holders  []string // identities of the records that have it
-	namers   []string // joiningLookup.namer of those that name it
+	// namers name it: the username of an account, a space and the identity of its record, or the username that an
+	// account-link names.
+	namers []string
 }
 
 // readJoined reads the joined lookups of usernames, by KeyHash, from a table like lookups. The statement splits claims
 // itself, because ClickHouse cannot send conditions on alias columns to other nodes.
-func readJoined(ctx context.Context, conn driver.Conn, from string, keys []uint64, each func(*joined)) error {
+func readJoined(ctx context.Context, conn driver.Conn, from string, keys []uint64, each func(*joined) error) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(longStatement()))
 	return readRows(ctx, conn, joinedQuery(from, keys), func(rows driver.Rows) error {
 		var j joined
 		err := rows.Scan(&j.hash, &j.network, &j.username, &j.ver, &j.at.Topic, &j.at.Partition, &j.at.Offset, &j.holders,
 			&j.namers)
-		if err == nil {
-			each(&j)
+		if err != nil {
+			return err //nolint:wrapcheck // insertHints wraps it
 		}
-		return err //nolint:wrapcheck // insertHints wraps it
+		return each(&j)
 	})
 }
 
@@ -176,28 +180,24 @@ GROUP BY key_hash, network, username
 HAVING notEmpty(holders) AND notEmpty(namers)`
 }
 
-// holds reports whether a lookup is of a record that has the username.
-func (j *joined) holds(l joiningLookup) bool {
-	return l.targetKind == TargetNetworkPerson && j.network || l.targetKind == TargetCodehostPerson && !j.network
-}
-
-// addHints adds the hints that a lookup is part of.
-func (j *joined) addHints(hints *lookupTable, l joiningLookup) {
-	holders, namers := j.holders, []string{l.namer()}
-	if j.holds(l) {
-		holders, namers = []string{l.target}, j.namers
-	}
+// addHints adds the hints. It calls full when there are maxHintRows.
+func (j *joined) addHints(hints *lookupTable, full func() error) error {
 	kind, holderKind := LookupHintCodehost, TargetCodehostPerson
 	if j.network {
 		kind, holderKind = LookupHintNetwork, TargetNetworkPerson
 	}
-	for _, namer := range namers {
+	for _, namer := range j.namers {
 		name, _, _ := strings.Cut(namer, " ")
 		if name == "" {
 			continue
 		}
+		if len(hints.keyHash.list) >= maxHintRows {
+			if err := full(); err != nil {
+				return err
+			}
+		}
 		key := KeyHash(kind, name)
-		for _, holder := range holders {
+		for _, holder := range j.holders {
 			hints.keyHash.add(key)
 			hints.claim.add(appendClaim(nil, kind, j.username, holderKind, holder, namer))
 			hints.ver.addNumber(&j.ver)
@@ -207,6 +207,7 @@ func (j *joined) addHints(hints *lookupTable, l joiningLookup) {
 			hints.offset.add(j.at.Offset)
 		}
 	}
+	return nil
 }
 
 // addCandidates adds a record of the batch, and the accounts that it is joined with.
