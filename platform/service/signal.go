@@ -28,7 +28,7 @@ func IgnoreInterrupt(ctx context.Context, err error) error {
 
 func isInterrupt(ctx context.Context, err error) bool {
 	for next := err; next != nil; next = errors.Unwrap(next) {
-		if joined, ok := next.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each level is looked at
+		if joined, ok := next.(interface{ Unwrap() []error }); ok {
 			return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isInterrupt(ctx, err) })
 		}
 	}
