@@ -56,7 +56,7 @@ func (j *Jobs) Run(ctx context.Context, answerer Answerer) error {
 			return fmt.Errorf("bulk: %w", err)
 		}
 		router.AddConsumerHandler(c.name, c.topic, subscriber, c.handle).AddMiddleware(middleware.Recoverer,
-			j.logErrors(ctx, c.name)) //nolint:contextcheck // the message has it
+			j.logErrors(ctx, c.name))
 	}
 	inserting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inserts sync.WaitGroup
@@ -75,6 +75,7 @@ func (j *Jobs) logErrors(ctx context.Context, name string) message.HandlerMiddle
 		return func(m *message.Message) ([]*message.Message, error) {
 			out, err := handle(m)
 			if err != nil && m.Context().Err() == nil && ctx.Err() == nil {
+				//nolint:contextcheck // the message has it
 				j.cfg.Logger.LogAttrs(m.Context(), slog.LevelWarn, "bulk: task failed, will retry",
 					slog.String("handler", name), slog.Any("error", err))
 			}
