@@ -320,7 +320,7 @@ func (p *Process) terminate(c *child) {
 		p.cfg.Logger.Warn("engine: the child process did not stop in time, killing it",
 			"timeout", p.cfg.StopTimeout)
 		_ = c.cmd.Process.Kill() // may have ended
-		<-c.exit //nolint:errcheck // it says that the child was killed
+		<-c.exit                 //nolint:errcheck // it says that the child was killed
 	}
 	<-c.relay.done
 	c.control.Close()
