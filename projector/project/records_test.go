@@ -334,22 +334,24 @@ func TestProjector_TombstoneDeletesNoRows(t *testing.T) {
 	require.True(t, h.NetworkPeople("p_kept")[0].Deleted, "a record with deleted set deletes the row")
 }
 
-// The other records of its batch are projected.
+// The other records of its batch are projected, and their people are linked.
 func TestProjector_IsolatesRecordRejectedByClickHouse(t *testing.T) {
 	h := projectortest.New(t)
 	require.NoError(t, h.Conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username "+
 		"!= 'ogre'"))
-	var recs []*record.Record
+	recs := []*record.Record{projectortest.AccountRecord(t, 7, "2025", "dev")}
 	for i := range 16 {
 		name := fmt.Sprint("user-", i)
 		if i == 5 || i == 12 {
 			name = "ogre"
 		}
-		recs = append(recs, projectortest.Person(t, fmt.Sprint("p_", i), "2025", `"username":"`+name+`"`))
+		recs = append(recs, projectortest.Person(t, fmt.Sprint("p_", i), "2025",
+			`"codehost_username":"dev","username":"`+name+`"`))
 	}
 	h.PublishRecords(recs...)
 	h.Start(nil)
 	h.CaughtUp()
+	require.EqualValues(t, 14, h.Count("SELECT count() FROM linked_accounts FINAL WHERE user_id = 7"))
 	require.EqualValues(t, 14, h.Count("SELECT count() FROM network_people FINAL"))
 	rejected := h.RejectedRecords()
 	require.Len(t, rejected, 2)

@@ -57,8 +57,7 @@ type LinkCandidates struct {
 	Accounts map[int64]bool  // accounts of the code host: those of the batch, and those whom its other records concern
 }
 
-// NewLinkCandidates returns no candidates.
-func NewLinkCandidates() LinkCandidates {
+func noCandidates() LinkCandidates {
 	return LinkCandidates{People: make(map[string]bool), Accounts: make(map[int64]bool)}
 }
 
@@ -81,7 +80,7 @@ func (c LinkCandidates) addAccount(userID string) {
 // the account that names it, the last one finds both. All hints of a username are written again, so that they have the
 // same version whatever the batches were.
 func insertHints(ctx context.Context, conn driver.Conn, into string, batches []*Batch) (LinkCandidates, error) {
-	candidates := NewLinkCandidates()
+	candidates := noCandidates()
 	own := make(map[uint64][]joiningLookup)
 	for _, b := range batches {
 		for _, l := range b.lookups.joining {
@@ -96,10 +95,10 @@ func insertHints(ctx context.Context, conn driver.Conn, into string, batches []*
 					j.addCandidates(candidates, l)
 				}
 			}
-			return j.addHints(&hints, func() error { return hints.insertHints(ctx, conn, into) })
+			return j.addHints(&hints, func() error { return hints.flush(ctx, conn, into) })
 		})
 		if err == nil {
-			err = hints.insertHints(ctx, conn, into)
+			err = hints.flush(ctx, conn, into)
 		}
 		if err != nil {
 			return candidates, fmt.Errorf("hints: %w", err)
@@ -108,8 +107,8 @@ func insertHints(ctx context.Context, conn driver.Conn, into string, batches []*
 	return candidates, nil
 }
 
-// insertHints inserts the rows and removes them from t.
-func (t *lookupTable) insertHints(ctx context.Context, conn driver.Conn, into string) error {
+// flush inserts the hints and removes them from t.
+func (t *lookupTable) flush(ctx context.Context, conn driver.Conn, into string) error {
 	rows := table{"lookups", len(t.keyHash.list), t.columns}
 	if rows.rows == 0 {
 		return nil

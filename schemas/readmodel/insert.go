@@ -76,7 +76,7 @@ const insertConcurrency = 2
 func InsertInto(
 	ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch,
 ) (LinkCandidates, error) {
-	candidates := NewLinkCandidates()
+	candidates := noCandidates()
 	if len(batches) == 0 {
 		return candidates, nil
 	}

@@ -119,19 +119,14 @@ func (m *Memory) Settle(_ context.Context, claims []Claim) error {
 }
 
 // Release implements [Store].
-func (m *Memory) Release(_ context.Context, claims []Claim) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, c := range claims {
-		if a, err := m.account(c); err == nil {
-			a.drop(c.ID)
-		}
-	}
-	return nil
-}
+func (m *Memory) Release(_ context.Context, claims []Claim) error { return m.release(claims, true) }
 
 // ReleaseReservations implements [Store].
 func (m *Memory) ReleaseReservations(_ context.Context, claims []Claim) error {
+	return m.release(claims, false)
+}
+
+func (m *Memory) release(claims []Claim, commits bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range claims {
@@ -139,7 +134,7 @@ func (m *Memory) ReleaseReservations(_ context.Context, claims []Claim) error {
 		if err != nil {
 			continue
 		}
-		if h := a.claims[c.ID]; h != nil && !h.committed {
+		if h := a.claims[c.ID]; h != nil && (commits || !h.committed) {
 			a.drop(c.ID)
 		}
 	}

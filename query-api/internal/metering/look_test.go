@@ -1,51 +1,17 @@
 package metering_test
 
 import (
-	"context"
-	"log/slog"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/internal/credits"
-	"muster/query-api/internal/idempotency"
-	"muster/query-api/internal/ledger"
-	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
 )
 
-// unsent fails the n-th Begin before it is sent, like a client whose context has ended.
-type unsent struct {
-	idempotency.Store
-	fail int
-}
-
-func (s *unsent) Begin(
-	ctx context.Context, name, fingerprint, owner string, lease time.Duration,
-) (idempotency.State, []byte, error) {
-	if s.fail--; s.fail == 0 {
-		return 0, nil, context.Canceled
-	}
-	return s.Store.Begin(ctx, name, fingerprint, owner, lease)
-}
-
 func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
-	rates, err := limits.NewMemory(time.Now)
-	require.NoError(t, err)
-	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
-	require.NoError(t, err)
-	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
-	require.NoError(t, err)
-	defer disk.Close()
-	store := &unsent{Store: disk}
-	answers, err := idempotency.NewAnswers(store, make([]byte, idempotency.KeyBytes))
-	require.NoError(t, err)
-	m := metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
-		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-	})
+	r := &replies{}
+	m := openBooks(t, r)
 	begin := func(id string) *metering.Call {
 		c := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/context"})
 		c.Idempotent("k", "/x", []byte(`{}`))
@@ -60,7 +26,7 @@ func TestClaimWork_KeepsWorkIfCheckFails(t *testing.T) {
 	require.NoError(t, first.End(t.Context(), http.StatusGatewayTimeout, metering.Whole))
 
 	second := begin("2")
-	store.fail = 2 // the check of the work; its caller has left
+	r.unsent = 2 // the check of the work; its caller has left
 	_, err = second.ClaimWork(t.Context(), over)
 	require.ErrorIs(t, err, metering.ErrUnavailable)
 	require.NoError(t, second.End(t.Context(), http.StatusServiceUnavailable, metering.Nothing))

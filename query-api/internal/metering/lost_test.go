@@ -24,6 +24,8 @@ import (
 type replies struct {
 	lose string
 	lost bool
+	// unsent counts down to the Begin of an answer that fails before it is sent, like that of a client that has left.
+	unsent int
 }
 
 var errLost = errors.New("i/o timeout")
@@ -67,6 +69,9 @@ type lossyAnswers struct {
 func (s lossyAnswers) Begin(
 	ctx context.Context, name, fingerprint, owner string, lease time.Duration,
 ) (idempotency.State, []byte, error) {
+	if s.replies.unsent--; s.replies.unsent == 0 {
+		return 0, nil, context.Canceled
+	}
 	state, value, err := s.Store.Begin(ctx, name, fingerprint, owner, lease)
 	return state, value, s.replies.of("begin", err)
 }
