@@ -255,6 +255,7 @@ func TestIgnoreInterrupt_KeepsOtherErrors(t *testing.T) {
 	require.ErrorIs(t, service.IgnoreInterrupt(ctx, failed), failed)
 	require.NoError(t, service.IgnoreInterrupt(ctx, errors.Join(signaled, fmt.Errorf("close: %w", context.Canceled))))
 	require.ErrorIs(t, service.IgnoreInterrupt(ctx, fmt.Errorf("run: %w", errors.Join(signaled, failed))), failed)
+	require.NoError(t, service.IgnoreInterrupt(ctx, fmt.Errorf("create topics: %w (last: %w)", signaled, failed)))
 }
 
 func TestWithSignals_CanBeReleasedUnused(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"syscall"
 )
@@ -26,9 +27,12 @@ func IgnoreInterrupt(ctx context.Context, err error) error {
 	return err
 }
 
+// isInterrupt requires it of each error of errors.Join. An error of fmt.Errorf with several is one error: the interrupt
+// and what was tried before it.
 func isInterrupt(ctx context.Context, err error) bool {
 	for next := err; next != nil; next = errors.Unwrap(next) {
-		if joined, ok := next.(interface{ Unwrap() []error }); ok {
+		joined, ok := next.(interface{ Unwrap() []error })
+		if ok && reflect.TypeOf(next) == reflect.TypeOf(errors.Join(err)) {
 			return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isInterrupt(ctx, err) })
 		}
 	}
