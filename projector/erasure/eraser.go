@@ -27,8 +27,8 @@ type Config struct {
 	// Within is the maximum time that erased data may remain on disk after it is suppressed; default 24 h.
 	// The rewrite starts after a quarter of it, or immediately for an urgent request.
 	Within time.Duration
-	// Gather is how long a sweep waits for more changes; default 300 ms. After a long sweep the pause is at
-	// least five times its duration.
+	// Gather is how long a sweep waits for more changes; default 300 ms. The pause after a sweep is at least
+	// as long as it took, so that sweeps take at most half of the time.
 	Gather time.Duration
 	// Tombstones is how long topics retain tombstones; default event.TombstoneAge.
 	Tombstones time.Duration
@@ -76,7 +76,7 @@ type Eraser struct {
 	pending          map[string]*pendingErasure // requests that are not completed, by id
 	dirtySince       time.Time                  // since when deleted rows wait for the rewrite; zero if none do
 	removalCount     uint64                     // the set's removal count when derived entries were last unsuppressed
-	sweepDuration    time.Duration              // duration of the last sweep, 0 without one
+	nextSweep        time.Time                  // earliest time of the next sweep
 	removed          map[string]int64           // deletions of the last sweep with matches, by table
 	unreported       map[string]int64           // matches and deletions since states were last published
 	rewriting        *pendingRewrite            // nil unless replaced parts are waited for
@@ -167,13 +167,13 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 	sweptChanges, isDue := uint64(0), e.deps.Suppressed.Len() > 0
 	tablesTicker := time.NewTicker(liveTablesPollInterval)
 	defer tablesTicker.Stop()
-	pause := e.cfg.Gather
+	pause := func() time.Duration { return max(e.cfg.Gather, e.nextSweep.Sub(e.deps.Now())) }
 	logRead, isSwept := false, false
 	for {
 		changes, changed := e.deps.Suppressed.Changes()
 		if changes != sweptChanges && !isDue {
 			isDue = true
-			timer.Reset(pause)
+			timer.Reset(pause())
 		}
 		select {
 		case <-ctx.Done():
@@ -182,7 +182,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 		case r := <-requests:
 			if e.applyEvent(r) && logRead && !isDue {
 				isDue = true
-				timer.Reset(pause)
+				timer.Reset(pause())
 			}
 		case <-logReady:
 			logReady, logRead = nil, true
@@ -194,11 +194,10 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 		case <-tablesTicker.C:
 			if isSwept && !isDue && e.replaced(ctx) {
 				isDue, isSwept = true, false
-				timer.Reset(pause)
+				timer.Reset(pause())
 			}
 		case <-timer.C:
 			isDue = false
-			e.sweepDuration = 0
 			err := e.work(ctx, logRead, changes != sweptChanges || !isSwept)
 			switch {
 			case ctx.Err() != nil:
@@ -210,7 +209,6 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, logRea
 				continue
 			}
 			sweptChanges, isSwept = changes, true
-			pause = max(e.cfg.Gather, sweepPauseFactor*e.sweepDuration)
 			switch {
 			case e.rewriting != nil:
 				timer.Reset(rewritePollInterval)
@@ -291,7 +289,8 @@ func (e *Eraser) work(ctx context.Context, logRead, changed bool) (err error) {
 	}
 	if changed {
 		found, err := e.sweepUntilStable(ctx)
-		e.sweepDuration = e.deps.Now().Sub(begin) // Rewrites do not count.
+		end := e.deps.Now()
+		e.nextSweep = end.Add(end.Sub(begin))
 		if err != nil {
 			return err
 		}

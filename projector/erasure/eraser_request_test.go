@@ -109,3 +109,14 @@ func TestEraser_ReportsDeletionsOfSweepAtStart(t *testing.T) {
 	require.EqualValues(t, 1, all[0].Found["codehost"], all[0].Found)
 	require.EqualValues(t, 1, all[0].Found["rows of codehost_people"], all[0].Found)
 }
+
+// A request after a long sweep waits as long as the sweep took, from its end. The clock advances by an hour between the
+// beginning and the end of a sweep, and again before the second request.
+func TestEraser_IdleTimeIsPartOfPauseAfterSweep(t *testing.T) {
+	h := projectortest.New(t)
+	set := projectortest.Suppressed(t, "ghost")
+	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), step: time.Hour, calm: true}
+	e.start(t).await(t, event.ErasureSuppressed)
+	publishRequest(t, h, "r2", time.Now(), false)
+	e.await(t, event.ErasureSuppressed)
+}

@@ -27,6 +27,9 @@ type erasing struct {
 	set  *suppress.Set
 	told chan event.ErasureAction
 	held atomic.Pointer[time.Time] // time of the stopped clock
+	step time.Duration             // added to the clock by each reading
+	read atomic.Int64              // number of readings
+	calm bool                      // the requests are not urgent
 
 	replaced time.Duration // how long replaced parts are kept
 }
@@ -43,7 +46,7 @@ func (e *erasing) now() time.Time {
 	if held := e.held.Load(); held != nil {
 		return *held
 	}
-	return time.Now()
+	return time.Now().Add(time.Duration(e.read.Add(1)) * e.step)
 }
 
 // startEraser starts an eraser with a tombstone lifetime of one second, with an urgent request in the log.
@@ -63,7 +66,7 @@ func startHeldEraser(t *testing.T, h *projectortest.Harness, set *suppress.Set) 
 func (e *erasing) start(t *testing.T) *erasing {
 	t.Helper()
 	h := e.h
-	request(t, h, "r1", time.Now().Add(-time.Second))
+	publishRequest(t, h, "r1", time.Now().Add(-time.Second), !e.calm)
 	eraser, err := erasure.New(erasure.Config{Kafka: h.Kafka, Tombstones: time.Second,
 		Replaced: e.replaced}, erasure.Deps{
 		Conn: h.Conn, Suppressed: e.set, Logger: slog.New(slog.DiscardHandler), Now: e.now,
@@ -92,7 +95,12 @@ func (e *erasing) start(t *testing.T) *erasing {
 // request writes an urgent request to the log.
 func request(t *testing.T, h *projectortest.Harness, id string, at time.Time) {
 	t.Helper()
-	r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: at.UTC(), Urgent: true}
+	publishRequest(t, h, id, at, true)
+}
+
+func publishRequest(t *testing.T, h *projectortest.Harness, id string, at time.Time, urgent bool) {
+	t.Helper()
+	r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: at.UTC(), Urgent: urgent}
 	value, err := json.Marshal(&r)
 	require.NoError(t, err)
 	h.Publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value,

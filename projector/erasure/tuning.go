@@ -20,9 +20,6 @@ const (
 	requestsPerNotice = 5000
 	// retryPause is the pause after a failure, which is usually an outage of ClickHouse or Kafka.
 	retryPause = 5 * time.Second
-	// sweepPauseFactor times the duration of a sweep is the pause after it, so that sweeps take at most a sixth of the
-	// engine's time.
-	sweepPauseFactor = 5
 	// liveTablesPollInterval is how often the eraser checks whether a replay has swapped the live tables.
 	liveTablesPollInterval = 5 * time.Second
 	// rewritePollInterval is how often the eraser checks whether replaced parts are removed.
