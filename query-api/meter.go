@@ -265,8 +265,8 @@ func (s *Service) writeLedger(ctx context.Context) error {
 		if err := bus.WriteAll(ctx, writer, messages); err != nil {
 			return fmt.Errorf("write usage events: %w", err)
 		}
-		return s.settle(ctx, events)
-	})
+		return nil
+	}, s.settle)
 	if closeErr := writer.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close ledger writer: %w", closeErr))
 	}
@@ -276,8 +276,8 @@ func (s *Service) writeLedger(ctx context.Context) error {
 // settleRetryInterval is the pause between attempts to settle while Redis is unavailable.
 const settleRetryInterval = time.Second
 
-// settle settles published events. It retries while Redis is unavailable, because returning an
-// error would publish the events again.
+// settle settles published events. It retries while Redis is unavailable: the outage is logged, and returning the error
+// would log it again.
 func (s *Service) settle(ctx context.Context, events []ledger.Event) error {
 	for {
 		err := s.meter.Settle(ctx, events)

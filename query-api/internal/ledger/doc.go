@@ -11,7 +11,8 @@
 // system. They survive the machine once synced, every 100 ms by default and before a segment ends.
 // Delivery to the topic is at least once; readers deduplicate events by request ID. Events linger
 // for a second before they are published, unless a caller waits for them ([Outbox.Flush]) or may
-// look them up ([Outbox.FlushAsync]), a batch is full, or the service stops.
+// look them up ([Outbox.FlushAsync]), a batch is full, or the service stops. Published events are settled: the balances
+// make them final. They stay in the outbox until then.
 //
 // [Reader.Balances] sums up a month: its rows in the read model, and the events of the topic that are
 // not in it yet.

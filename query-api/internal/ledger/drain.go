@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -21,27 +22,28 @@ type Event struct {
 	JSON []byte
 }
 
-// Publish writes events durably to the ledger. It is called at least once for each event.
-type Publish func(ctx context.Context, events []Event) error
+// Step is one of the steps that events go through. It is called at least once for each event.
+type Step func(ctx context.Context, events []Event) error
 
-// Run publishes until ctx ends. It then publishes the remaining queue for at most grace; what is left stays in the
-// segments. It closes the outbox.
-func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) error {
+// Run publishes events until ctx ends: publish writes them durably to the ledger, and settle makes the published ones
+// final elsewhere. Publishing does not wait until earlier events are settled, so that the ledger is complete even while
+// the balances are unavailable. After ctx, Run continues with what is queued for at most grace; what is left stays in
+// the segments. It closes the outbox.
+func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish, settle Step) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	syncing := make(chan struct{})
-	go func() {
-		defer close(syncing)
-		o.syncUntil(work)
-	}()
+	var others sync.WaitGroup
+	others.Go(func() { o.syncUntil(work) })
+	others.Go(func() { o.settleUntil(work, settle) })
 	for o.awaitBatch(ctx) {
 		o.drain(ctx, publish)
 	}
 	ending, stop := context.WithTimeoutCause(work, grace, errors.New("service is stopping"))
 	defer stop()
 	o.drain(ending, publish)
+	o.awaitSettled(ending)
 	cancel()
-	<-syncing
+	others.Wait()
 	return o.Close()
 }
 
@@ -73,22 +75,24 @@ func (o *Outbox) awaitBatch(ctx context.Context) bool {
 func (o *Outbox) isUrgent() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.sent < o.due || len(o.queue) >= batchEvents
+	return o.sent < o.due || len(o.queue)-o.published >= batchEvents
+}
+
+// retries returns the pauses between the attempts of a step.
+func retries() *backoff.ExponentialBackOff {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+	return pause
 }
 
 // drain publishes the events queued at its start, and retries until ctx ends. Later events wait for the next batch.
-func (o *Outbox) drain(ctx context.Context, publish Publish) {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+func (o *Outbox) drain(ctx context.Context, publish Step) {
+	pause := retries()
 	for left := o.Pending(); left > 0 && ctx.Err() == nil; {
-		refs := o.take(left)
-		events := o.load(ctx, refs)
-		var err error
-		if len(events) > 0 {
-			err = publish(ctx, events)
-		}
-		o.done(refs, err == nil)
+		refs := o.toPublish(left)
+		err := o.do(ctx, publish, refs)
 		if err == nil {
+			o.advance(refs)
 			left -= len(refs)
 			pause.Reset()
 			continue
@@ -98,40 +102,118 @@ func (o *Outbox) drain(ctx context.Context, publish Publish) {
 		}
 		o.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "outbox: publishing failed, will retry",
 			slog.Int("waiting", o.Pending()), slog.Any("error", err))
-		timer := time.NewTimer(pause.NextBackOff())
+		wait(ctx, pause.NextBackOff())
+	}
+}
+
+// settleUntil settles published events until ctx ends.
+func (o *Outbox) settleUntil(ctx context.Context, settle Step) {
+	pause := retries()
+	for {
+		refs, changed := o.toSettle()
+		if len(refs) == 0 {
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		err := o.do(ctx, settle, refs)
+		if err == nil {
+			o.settled(refs)
+			pause.Reset()
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		o.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "outbox: settling failed, will retry", slog.Any("error", err))
+		wait(ctx, pause.NextBackOff())
+	}
+}
+
+// do passes events to a step.
+func (o *Outbox) do(ctx context.Context, step Step, refs []ref) error {
+	events := o.load(ctx, refs)
+	if len(events) == 0 {
+		return nil
+	}
+	return step(ctx, events)
+}
+
+// wait waits for d or the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// awaitSettled waits until all published events are settled or ctx ends.
+func (o *Outbox) awaitSettled(ctx context.Context) {
+	for {
+		refs, changed := o.toSettle()
+		if len(refs) == 0 {
+			return
+		}
 		select {
-		case <-timer.C:
+		case <-changed:
 		case <-ctx.Done():
-			timer.Stop()
+			return
 		}
 	}
 }
 
-func (o *Outbox) take(most int) []ref {
+func (o *Outbox) toPublish(most int) []ref {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := min(len(o.queue), most, batchEvents)
-	return o.queue[:n:n]
+	return batch(o.queue[o.published:], most)
 }
 
-// done removes published events.
-func (o *Outbox) done(refs []ref, published bool) {
+// toSettle returns published events that are not settled, and a channel that is closed with the next progress.
+func (o *Outbox) toSettle() (refs []ref, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !published {
-		return
-	}
+	return batch(o.queue, o.published), o.drained
+}
+
+func batch(refs []ref, most int) []ref {
+	n := min(len(refs), most, batchEvents)
+	return refs[:n:n]
+}
+
+// advance notes that the next events are published.
+func (o *Outbox) advance(refs []ref) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.published += len(refs)
+	o.sent += uint64(len(refs))
+	o.progress()
+}
+
+// settled removes settled events.
+func (o *Outbox) settled(refs []ref) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for i, r := range refs {
 		r.segment.pending--
 		o.cached -= int64(len(r.payload))
 		refs[i] = ref{}
 	}
-	o.sent += uint64(len(refs))
+	o.published -= len(refs)
 	o.queue = o.queue[len(refs):]
 	if len(o.queue) == 0 {
 		o.queue = nil
 	}
 	o.prune()
+	o.progress()
+}
+
+// progress wakes those who wait for published or settled events. o.mu must be held.
+func (o *Outbox) progress() {
 	close(o.drained)
 	o.drained = make(chan struct{})
 }

@@ -54,17 +54,19 @@ type Outbox struct {
 	segments []*segment // oldest first; the last one is written to
 	bytes    int64
 	seq      uint64
-	queue    []ref
-	open     map[uint64]struct{} // prepared and not yet marked
-	watched  bool                // a caller waits for marks
-	sent     uint64              // number of published events
-	due      uint64              // events up to this number must not linger
-	cached   int64               // payload bytes in memory
-	closed   bool                // no further writes
-	ready    chan struct{}       // has an element if there are events to publish
-	hurry    chan struct{}       // has an element if lingering may have to end
-	drained  chan struct{}       // closed and replaced after publishing
-	marked   chan struct{}       // closed and replaced after a mark, if watched
+	queue    []ref // the published ones, which are to be settled, first
+
+	open      map[uint64]struct{} // prepared and not yet marked
+	watched   bool                // a caller waits for marks
+	published int                 // number of published events in the queue
+	sent      uint64              // number of published events
+	due       uint64              // events up to this number must not linger
+	cached    int64               // payload bytes in memory
+	closed    bool                // no further writes
+	ready     chan struct{}       // has an element if there are events to publish
+	hurry     chan struct{}       // has an element if lingering may have to end
+	drained   chan struct{}       // closed and replaced after publishing or settling
+	marked    chan struct{}       // closed and replaced after a mark, if watched
 }
 
 // ref is an event in a segment.
@@ -355,7 +357,7 @@ func (o *Outbox) push(r ref) {
 	o.cached += int64(len(r.payload))
 	o.queue = append(o.queue, r)
 	signal(o.ready)
-	if len(o.queue) >= batchEvents {
+	if len(o.queue)-o.published >= batchEvents {
 		signal(o.hurry)
 	}
 }
@@ -368,7 +370,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// prune removes the oldest segments whose events are all published. Newer segments are kept, because they may have the
+// prune removes the oldest segments whose events are all settled. Newer segments are kept, because they may have the
 // marks of events in older ones. o.mu must be held, unless the outbox is not yet shared.
 func (o *Outbox) prune() {
 	for len(o.segments) > 1 && o.segments[0].sealed && o.segments[0].pending == 0 {
@@ -405,7 +407,7 @@ func (o *Outbox) Bytes() int64 {
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.queue)
+	return len(o.queue) - o.published
 }
 
 // FlushAsync ends the lingering of queued events, because another process may look them up. It does not wait.
@@ -415,7 +417,7 @@ func (o *Outbox) FlushAsync() { o.expedite() }
 func (o *Outbox) expedite() (last uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	last = o.sent + uint64(len(o.queue))
+	last = o.sent + uint64(len(o.queue[o.published:]))
 	o.due = max(o.due, last)
 	signal(o.hurry)
 	return last

@@ -60,6 +60,9 @@ func (p *topic) publish(_ context.Context, events []ledger.Event) error {
 	return nil
 }
 
+// settle does nothing.
+func settle(context.Context, []ledger.Event) error { return nil }
+
 // copyOf copies the directory as left by a process killed at this moment.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
@@ -93,7 +96,7 @@ func TestOutbox_RecoversAfterKills(t *testing.T) {
 		p.mu.Unlock()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- o.Run(ctx, 0, p.publish) }()
+		go func() { ended <- o.Run(ctx, 0, p.publish, settle) }()
 		for i := range rng.IntN(200) {
 			id := fmt.Sprintf("%d-%d", generation, i)
 			switch rng.IntN(8) {
@@ -127,6 +130,7 @@ func TestOutbox_RecoversAfterKills(t *testing.T) {
 		}
 		if generation%3 == 0 {
 			require.NoError(t, o.Flush(t.Context()))
+			o.AwaitSettled(t.Context()) // no segment is removed while it is copied
 		}
 		killed := copyOf(t, dir)
 		p.mu.Lock()
@@ -143,7 +147,7 @@ func TestOutbox_RecoversAfterKills(t *testing.T) {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx, time.Second, p.publish) }()
+	go func() { ended <- o.Run(ctx, time.Second, p.publish, settle) }()
 	require.NoError(t, o.Flush(t.Context()))
 	stop()
 	require.NoError(t, <-ended)
@@ -173,7 +177,7 @@ func TestOutbox_LingersToBatchEvents(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- o.Run(ctx, time.Minute, publish) }()
+		go func() { ended <- o.Run(ctx, time.Minute, publish, settle) }()
 		return o, func() {
 			cancel()
 			require.NoError(t, <-ended)
@@ -275,12 +279,13 @@ func TestOutbox_PublishedSegmentsAreRemoved(t *testing.T) {
 	p := &topic{events: make(map[string]event.Outcome)}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx, 0, p.publish) }()
+	go func() { ended <- o.Run(ctx, 0, p.publish, settle) }()
 	fill := func(round int) {
 		for i := range 4 {
 			require.NoError(t, o.Record(call(fmt.Sprintf("%d-%d", round, i))), "round %d", round)
 		}
 		require.NoError(t, o.Flush(t.Context()))
+		o.AwaitSettled(t.Context())
 	}
 	for round := range 50 {
 		fill(round)
@@ -308,6 +313,7 @@ func TestOutbox_PublishedSegmentsAreRemoved(t *testing.T) {
 		}
 	}
 	require.NoError(t, o.Flush(t.Context()))
+	o.AwaitSettled(t.Context())
 	require.LessOrEqual(t, o.Bytes(), int64(2_000))
 	stop()
 	require.NoError(t, <-ended)
@@ -371,7 +377,7 @@ func TestOutbox_FullDiskDropsPartialEvent(t *testing.T) {
 		p := &topic{events: make(map[string]event.Outcome)}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- o.Run(ctx, time.Second, p.publish) }()
+		go func() { ended <- o.Run(ctx, time.Second, p.publish, settle) }()
 		require.NoError(t, o.Flush(t.Context()))
 		stop()
 		require.NoError(t, <-ended)
@@ -399,4 +405,59 @@ func TestOutbox_TruncatedSegmentKeepsCompleteEvents(t *testing.T) {
 		require.Equal(t, 5*cut/len(content), o.Pending())
 		require.NoError(t, o.Close())
 	}
+}
+
+// Events are published while earlier ones cannot be settled, so that another replica that loads the balances into a new
+// server finds them. What is not settled is published and settled again by the next process.
+func TestOutbox_PublishesBeforeEarlierEventsAreSettled(t *testing.T) {
+	dir := t.TempDir()
+	confirm := func(o *ledger.Outbox, id string) {
+		e, err := o.Prepare(call(id))
+		require.NoError(t, err)
+		require.NoError(t, e.Confirm())
+		require.NoError(t, o.Flush(t.Context()))
+	}
+	run := func(settle ledger.Step) (o *ledger.Outbox, p *topic, stop func()) {
+		o, err := ledger.Open(ledger.Config{Dir: dir})
+		require.NoError(t, err)
+		p = &topic{events: make(map[string]event.Outcome)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- o.Run(ctx, time.Millisecond, p.publish, settle) }()
+		return o, p, func() {
+			cancel()
+			require.NoError(t, <-ended)
+		}
+	}
+	tried := make(chan struct{}, 1)
+	o, p, stop := run(func(context.Context, []ledger.Event) error {
+		select {
+		case tried <- struct{}{}:
+		default:
+		}
+		return errors.New("Redis is unavailable")
+	})
+	confirm(o, "a")
+	<-tried
+	confirm(o, "b")
+	require.Zero(t, o.Pending())
+	stop()
+	require.Len(t, p.events, 2)
+
+	settled := make(chan string, 2)
+	o, p, stop = run(func(_ context.Context, events []ledger.Event) error {
+		for i := range events {
+			settled <- events[i].RequestID
+		}
+		return nil
+	})
+	require.NoError(t, o.Flush(t.Context()))
+	require.Equal(t, "a", <-settled)
+	require.Equal(t, "b", <-settled)
+	stop()
+	require.Len(t, p.events, 2)
+	o, err := ledger.Open(ledger.Config{Dir: dir})
+	require.NoError(t, err)
+	require.Zero(t, o.Pending())
+	require.NoError(t, o.Close())
 }

@@ -44,7 +44,7 @@ func TestHold_ChargesRowsOnceAndFreesTheRest(t *testing.T) {
 	require.NoError(t, b.ChargeHold(t.Context(), rows), "before its events are published")
 	held, used = usage()
 	require.EqualValues(t, []int64{4, 5}, []int64{held, used})
-	require.NoError(t, b.outbox.Flush(t.Context()))
+	b.flush(t)
 	require.NoError(t, b.ChargeHold(t.Context(), rows), "after the reservation is settled")
 	require.NoError(t, b.ReleaseHolds(t.Context(), rows[0], []string{"job-14"}))
 	b.balanced(t, 10, 5)
@@ -88,7 +88,7 @@ func TestHold_RowsThatTheLedgerHasAreNotChargedAgain(t *testing.T) {
 	}
 	b.limits.Credits = 0 // the job was accepted before
 	require.NoError(t, b.ChargeHold(t.Context(), rows))
-	require.NoError(t, b.outbox.Flush(t.Context()))
+	b.flush(t)
 	require.Len(t, b.ledger, 10)
 	u, err := b.Usage(t.Context(), "o", event.PeriodOf(time.Now()))
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/credits"
 	"muster/query-api/internal/idempotency"
@@ -83,6 +84,15 @@ type books struct {
 	limits event.Limits
 	ledger map[string]event.Usage
 	later  atomic.Int64 // offset of the clock of the balances, in nanoseconds
+	// written and settled are the numbers of events.
+	written, settled atomic.Int64
+}
+
+// flush publishes and settles all events.
+func (b *books) flush(t *testing.T) {
+	t.Helper()
+	require.NoError(t, b.outbox.Flush(t.Context()))
+	polltest.Until(t, time.Minute, func() bool { return b.settled.Load() == b.written.Load() }, "events are not settled")
 }
 
 func openBooks(t *testing.T, replies *replies) *books {
@@ -115,13 +125,20 @@ func openBooks(t *testing.T, replies *replies) *books {
 	go b.Run(ctx)
 	published := make(chan error, 1)
 	go func() {
-		published <- outbox.Run(ctx, time.Minute, func(ctx context.Context, events []ledger.Event) error {
+		published <- outbox.Run(ctx, time.Minute, func(_ context.Context, events []ledger.Event) error {
 			for _, e := range events {
 				if _, there := b.ledger[e.RequestID]; !there || e.Outcome != event.OutcomeUnanswered {
 					b.ledger[e.RequestID] = e.Usage
 				}
 			}
-			return b.Settle(ctx, events)
+			b.written.Add(int64(len(events)))
+			return nil
+		}, func(ctx context.Context, events []ledger.Event) error {
+			err := b.Settle(ctx, events)
+			if err == nil {
+				b.settled.Add(int64(len(events)))
+			}
+			return err
 		})
 	}()
 	t.Cleanup(func() {
@@ -145,7 +162,7 @@ func (b *books) begin(id string, counted bool) *metering.Call {
 // balanced checks that the balances, without reservations, and the ledger have the given requests and credits.
 func (b *books) balanced(t *testing.T, requests, used int64) {
 	t.Helper()
-	require.NoError(t, b.outbox.Flush(t.Context()))
+	b.flush(t)
 	u, err := b.Usage(t.Context(), "o", event.PeriodOf(time.Now()))
 	require.NoError(t, err)
 	require.Equal(t, credits.Balance{Requests: requests, Credits: used}, u.Balance)

@@ -73,10 +73,11 @@ func startCounting(b *testing.B, counted bool) *counting {
 		Disclosed: benchDisclosed(b), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Balances: func(context.Context, string) (credits.Balances, error) { return nil, nil },
 	})
+	publish := func(context.Context, []ledger.Event) error { return nil }
 	var running sync.WaitGroup
 	running.Go(func() { meter.Run(ctx) })
 	running.Go(func() {
-		if err := outbox.Run(ctx, time.Second, meter.Settle); err != nil {
+		if err := outbox.Run(ctx, time.Second, publish, meter.Settle); err != nil {
 			b.Error(err)
 		}
 	})
