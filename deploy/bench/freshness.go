@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -34,7 +35,7 @@ const (
 	freshPollPart = 20
 	// Time of the first request, since before the write. Earlier visibility counts as this.
 	freshFirst = 300 * time.Millisecond
-	// One record in this number of ticks is observed.
+	// One tick of this number is observed.
 	freshEvery = 50
 	// Batching time per partition, as a crawler would configure that writes records one by one to a hundred
 	// partitions: with less, nearly each is a request. It is included in the results.
@@ -53,11 +54,13 @@ func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 			return err
 		}
 		fmt.Fprintf(out, "  a crawl: %s\n", crawl.describe())
-		if err := b.freshLoad(ctx, base, "crawl", crawl.next, b.inWebset, out); err != nil {
+		people := freshKind{"network people", record.KindNetworkPerson, freshPerson, b.inWebset}
+		accounts := freshKind{"code-host accounts", record.KindCodehostPerson, freshAccount, b.inCodehostWebset}
+		if err := b.freshLoad(ctx, base, "crawl", crawl.next, []freshKind{people, accounts}, out); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "  profiles only\n")
-		return b.freshLoad(ctx, base, "profiles", nil, b.inWebset, out)
+		return b.freshLoad(ctx, base, "profiles", nil, []freshKind{people}, out)
 	})
 }
 
@@ -132,9 +135,26 @@ func (c *crawlMix) describe() string {
 		strings.Join(parts, ", "))
 }
 
-// freshLoad publishes the records of next, or profiles only. The first record of a turn is always about a new
-// person, so that it can be observed.
-func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, visible lookup,
+// freshKind is a kind of records that are observed.
+type freshKind struct {
+	name    string
+	kind    record.Kind
+	json    func(username string) []byte // a new record
+	visible lookup
+}
+
+// message returns a new record.
+func (k *freshKind) message(username string) (m kafka.Message, err error) {
+	rec, err := record.Decode(k.kind, k.json(username))
+	if err != nil {
+		return m, fmt.Errorf("decode a generated record: %w", err)
+	}
+	return kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON}, nil
+}
+
+// freshLoad publishes the records of next, or profiles only. Each turn begins with a new record of each kind, which the
+// turns whose number is a multiple of freshEvery observe.
+func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, kinds []freshKind,
 	out io.Writer) (err error) {
 	writer := bus.NewWriter(b.kafka, bus.WithBatch(1000, freshLinger))
 	defer func() { err = errors.Join(err, writer.Close()) }()
@@ -144,7 +164,7 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 	defer cancel(nil)
 	var watching sync.WaitGroup
 	var mu sync.Mutex
-	var waited []time.Duration
+	waited := make([][]time.Duration, len(kinds))
 	run := fmt.Sprint(name, "-", time.Now().UnixNano())
 	each := b.rate * int(freshTick/time.Millisecond) / 1000
 	ticker := time.NewTicker(freshTick)
@@ -169,17 +189,12 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 		case <-ticker.C:
 		}
 		messages := make([]kafka.Message, each)
-		first := fmt.Sprintf(freshPrefix+"%s-%d-0", run, tick)
+		username := func(i int) string { return fmt.Sprintf(freshPrefix+"%s-%d-%d", run, tick, i) }
 		for i := range messages {
-			if i > 0 && next != nil {
+			if i >= len(kinds) && next != nil {
 				messages[i] = next()
-			} else {
-				rec, err := record.Decode(record.KindNetworkPerson,
-					freshPerson(fmt.Sprintf(freshPrefix+"%s-%d-%d", run, tick, i)))
-				if err != nil {
-					return fmt.Errorf("decode a generated record: %w", err)
-				}
-				messages[i] = kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON}
+			} else if messages[i], err = kinds[min(i, len(kinds)-1)].message(username(i)); err != nil {
+				return err
 			}
 			size += len(messages[i].Value)
 		}
@@ -199,9 +214,6 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 		watching.Go(func() {
 			err := bus.WriteAll(ctx, writer, messages)
 			<-writes
-			if err == nil && tick%freshEvery == 0 {
-				err = awaitPerson(ctx, client, visible, base, first, start)
-			}
 			if err != nil {
 				cancel(err)
 				return
@@ -209,9 +221,17 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 			if tick%freshEvery != 0 {
 				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			waited = append(waited, time.Since(start))
+			for i := range kinds {
+				watching.Go(func() {
+					if err := awaitPerson(ctx, client, kinds[i].visible, base, username(i), start); err != nil {
+						cancel(err)
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					waited[i] = append(waited[i], time.Since(start))
+				})
+			}
 		})
 	}
 	rate := float64(published) / time.Since(began).Seconds()
@@ -227,13 +247,15 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 	if err != nil {
 		return err
 	}
-	slices.Sort(waited)
 	fmt.Fprintf(out,
-		"  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d observed, first "+
-			"after %s, then every %s or a twentieth of the elapsed time\n",
-		published, size/published, rate, late, ticks, len(waited), freshFirst, freshPoll)
-	fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
-		ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
+		"  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d of each kind observed, "+
+			"first after %s, then every %s or a twentieth of the elapsed time\n",
+		published, size/published, rate, late, ticks, len(waited[0]), freshFirst, freshPoll)
+	for i, w := range waited {
+		slices.Sort(w)
+		fmt.Fprintf(out, "  published to visible in the API, %s: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
+			kinds[i].name, ms(quantile(w, 0.5)), ms(quantile(w, 0.99)), ms(quantile(w, 1)))
+	}
 	micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
 	fmt.Fprintf(out,
 		"  microseconds of CPU per record: engine %.0f, broker and projector %.0f, publishing, API and observers "+
@@ -276,7 +298,19 @@ func freshPerson(name string) []byte {
 			`"proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
 }
 
-// miss reports whether a response of the network webset has no record.
+// freshAccount returns a record of typical size. The ID is a hash of the username.
+func freshAccount(username string) []byte {
+	id := fnv.New64a()
+	_, _ = id.Write([]byte(username)) // does not fail
+	return fmt.Appendf(nil,
+		`{"user_id":%d,"last_updated":"2026-11-20T10:00:00Z","codehost_username":%q,"type":"User",`+
+			`"name":"Fresh Account","bio":"Measures how soon what is published can be read","company":"Acme",`+
+			`"location":"Graz, Austria","blog":"https://fresh.example","email":"%[2]s@fresh.example","followers":12,`+
+			`"following":34,"public_repos":5,"created_at":"2015-04-01T08:00:00Z"}`,
+		id.Sum64()>>12, username)
+}
+
+// miss reports whether a response of a webset has no record.
 func miss(body []byte) bool { return bytes.Equal(body, []byte("{}")) }
 
 // lookup returns the request for a person, and whether a response lacks the person.
@@ -286,8 +320,20 @@ type lookup func(ctx context.Context, base, username string) (req *http.Request,
 func (b *bench) inWebset(
 	ctx context.Context, base, username string,
 ) (req *http.Request, isMiss func(body []byte) bool, err error) {
-	req, err = http.NewRequestWithContext(ctx, http.MethodGet,
-		base+"/v1/webset/network/person?"+url.Values{"network": {username}}.Encode(), nil)
+	return b.getWebset(ctx, base+"/v1/webset/network/person", url.Values{"network": {username}})
+}
+
+// inCodehostWebset looks an account up in the code-host webset.
+func (b *bench) inCodehostWebset(
+	ctx context.Context, base, username string,
+) (req *http.Request, isMiss func(body []byte) bool, err error) {
+	return b.getWebset(ctx, base+"/v1/webset/codehost/person", url.Values{"codehost": {username}})
+}
+
+func (b *bench) getWebset(
+	ctx context.Context, address string, query url.Values,
+) (req *http.Request, isMiss func(body []byte) bool, err error) {
+	req, err = http.NewRequestWithContext(ctx, http.MethodGet, address+"?"+query.Encode(), nil)
 	if err == nil {
 		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
 	}

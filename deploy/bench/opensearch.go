@@ -14,6 +14,7 @@ import (
 	queryapi "muster/query-api"
 	"muster/query-api/opensearchtest"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 	"muster/schemas/searchindex"
 )
 
@@ -78,7 +79,8 @@ func measureOpenSearch(ctx context.Context, b *bench, out io.Writer) (err error)
 		rate := b.rate
 		defer func() { b.rate = rate }()
 		b.rate = max(250, rate/10)
-		return b.freshLoad(ctx, base, "search", nil, b.inSearch, out)
+		people := freshKind{"network people", record.KindNetworkPerson, freshPerson, b.inSearch}
+		return b.freshLoad(ctx, base, "search", nil, []freshKind{people}, out)
 	})
 }
 
