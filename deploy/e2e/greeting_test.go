@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,5 +42,8 @@ func TestUp_StartsWithoutExamplesInTheSummary(t *testing.T) {
 	require.Equal(t, made.Key, p.APIKey)
 	require.NotContains(t, p.out.String(), "/v1/person/enrich")
 	require.NotContains(t, p.out.String(), "There are no people yet")
-	require.Contains(t, p.errors.String(), "no example found for the startup summary")
+	eventually(t, time.Minute, func() (bool, string) { // another pipe than that of the summary
+		log := p.errors.String()
+		return strings.Contains(log, "no example found for the startup summary"), log
+	})
 }
