@@ -53,7 +53,7 @@ test: engine ## all tests that need no other server (RACE=-race for the race det
 test-kafka: build ## the pipeline suites and KAFKA_SEEDS seeds of `make chaos` on Apache Kafka: plain, SASL_SSL, client certificates (needs Java 17, Maven)
 	for kafka in $(KAFKAS); do \
 		MUSTER_TEST_KAFKA=$$kafka $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- \
-			-count=1 -short -timeout 30m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
+			-count=1 -short -timeout 20m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
 	done
 	[ $(KAFKA_SEEDS) = 0 ] || { $(GO) build -o bin/muster-chaos ./deploy/chaos; bin/muster-chaos -apache -seeds $(KAFKA_SEEDS) $(CHAOSFLAGS); }
 
@@ -95,7 +95,7 @@ test-clickhouse: build engine ## the store's suites on an external server: CLICK
 		MUSTER_ENGINE_PASSWORD=secret $(BIN) engine --data-dir "$$work" --clickhouse-addr 127.0.0.1:18123 >"$$work/log" 2>&1 & engine=$$!; \
 		export CLICKHOUSE_DSN=http://muster:secret@127.0.0.1:18123; \
 	fi; \
-	MUSTER_TEST_CLICKHOUSE=env $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -short -timeout 30m \
+	MUSTER_TEST_CLICKHOUSE=env $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -short -timeout 20m \
 		-skip '^(TestProjector_SurvivesKilledEngine|TestConnection_RecoversFromKilledEngine|TestReadDamage_FindsDamageTheServerEncountered)$$' $(TESTFLAGS) ./platform/clickhouse ./projector/... ./query-api
 
 .PHONY: test-docs
@@ -202,7 +202,7 @@ dist: ## build dist/: tarball, .deb, .rpm, offline bundle, wheel of the Python c
 
 .PHONY: test-packages
 test-packages: engine ## install, run, upgrade and remove the .deb on this machine (Debian, root)
-	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 30m -tags packages -v $(TESTFLAGS) ./...
+	cd deploy/packages && GOWORK=off $(GO) test -count=1 -timeout 20m -tags packages -v $(TESTFLAGS) ./...
 
 .PHONY: eval-discovery
 eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')
