@@ -35,7 +35,7 @@ const (
 	freshPollPart = 20
 	// Time of the first request, since before the write. Earlier visibility counts as this.
 	freshFirst = 300 * time.Millisecond
-	// One tick of this number is observed.
+	// One in this number of ticks is observed.
 	freshEvery = 50
 	// Batching time per partition, as a crawler would configure that writes records one by one to a hundred
 	// partitions: with less, nearly each is a request. It is included in the results.

@@ -75,7 +75,7 @@ func (o *Outbox) awaitBatch(ctx context.Context) bool {
 func (o *Outbox) isUrgent() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.sent < o.due || len(o.queue)-o.published >= batchEvents
+	return o.sent < o.due || len(o.unpublished()) >= batchEvents
 }
 
 // retries returns the pauses between the attempts of a step.
@@ -110,10 +110,10 @@ func (o *Outbox) drain(ctx context.Context, publish Step) {
 func (o *Outbox) settleUntil(ctx context.Context, settle Step) {
 	pause := retries()
 	for {
-		refs, changed := o.toSettle()
+		refs, progress := o.toSettle()
 		if len(refs) == 0 {
 			select {
-			case <-changed:
+			case <-progress:
 				continue
 			case <-ctx.Done():
 				return
@@ -155,12 +155,12 @@ func wait(ctx context.Context, d time.Duration) {
 // awaitSettled waits until all published events are settled or ctx ends.
 func (o *Outbox) awaitSettled(ctx context.Context) {
 	for {
-		refs, changed := o.toSettle()
+		refs, progress := o.toSettle()
 		if len(refs) == 0 {
 			return
 		}
 		select {
-		case <-changed:
+		case <-progress:
 		case <-ctx.Done():
 			return
 		}
@@ -170,14 +170,14 @@ func (o *Outbox) awaitSettled(ctx context.Context) {
 func (o *Outbox) toPublish(most int) []ref {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return batch(o.queue[o.published:], most)
+	return batch(o.unpublished(), most)
 }
 
 // toSettle returns published events that are not settled, and a channel that is closed with the next progress.
-func (o *Outbox) toSettle() (refs []ref, changed <-chan struct{}) {
+func (o *Outbox) toSettle() (refs []ref, progress <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return batch(o.queue, o.published), o.drained
+	return batch(o.queue, o.published), o.progress
 }
 
 func batch(refs []ref, most int) []ref {
@@ -185,13 +185,13 @@ func batch(refs []ref, most int) []ref {
 	return refs[:n:n]
 }
 
-// advance notes that the next events are published.
+// advance marks the next events as published.
 func (o *Outbox) advance(refs []ref) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.published += len(refs)
 	o.sent += uint64(len(refs))
-	o.progress()
+	o.wake()
 }
 
 // settled removes settled events.
@@ -209,13 +209,13 @@ func (o *Outbox) settled(refs []ref) {
 		o.queue = nil
 	}
 	o.prune()
-	o.progress()
+	o.wake()
 }
 
-// progress wakes those who wait for published or settled events. o.mu must be held.
-func (o *Outbox) progress() {
-	close(o.drained)
-	o.drained = make(chan struct{})
+// wake wakes the goroutines that wait for published or settled events. o.mu must be held.
+func (o *Outbox) wake() {
+	close(o.progress)
+	o.progress = make(chan struct{})
 }
 
 // load decodes events. An unreadable event is logged and dropped, so that it does not block others.

@@ -65,7 +65,7 @@ type Outbox struct {
 	closed    bool                // no further writes
 	ready     chan struct{}       // has an element if there are events to publish
 	hurry     chan struct{}       // has an element if lingering may have to end
-	drained   chan struct{}       // closed and replaced after publishing or settling
+	progress  chan struct{}       // closed and replaced after publishing or settling
 	marked    chan struct{}       // closed and replaced after a mark, if watched
 }
 
@@ -96,7 +96,7 @@ func Open(cfg Config) (*Outbox, error) {
 	}
 	o := &Outbox{
 		cfg: cfg, open: make(map[uint64]struct{}), ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-		drained: make(chan struct{}), marked: make(chan struct{}),
+		progress: make(chan struct{}), marked: make(chan struct{}),
 	}
 	var err error
 	if o.lock, err = lock(cfg.Dir); err != nil {
@@ -357,7 +357,7 @@ func (o *Outbox) push(r ref) {
 	o.cached += int64(len(r.payload))
 	o.queue = append(o.queue, r)
 	signal(o.ready)
-	if len(o.queue)-o.published >= batchEvents {
+	if len(o.unpublished()) >= batchEvents {
 		signal(o.hurry)
 	}
 }
@@ -407,8 +407,11 @@ func (o *Outbox) Bytes() int64 {
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.queue) - o.published
+	return len(o.unpublished())
 }
+
+// unpublished returns the events to publish. o.mu must be held, unless the outbox is not yet shared.
+func (o *Outbox) unpublished() []ref { return o.queue[o.published:] }
 
 // FlushAsync ends the lingering of queued events, because another process may look them up. It does not wait.
 func (o *Outbox) FlushAsync() { o.expedite() }
@@ -417,7 +420,7 @@ func (o *Outbox) FlushAsync() { o.expedite() }
 func (o *Outbox) expedite() (last uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	last = o.sent + uint64(len(o.queue[o.published:]))
+	last = o.sent + uint64(len(o.unpublished()))
 	o.due = max(o.due, last)
 	signal(o.hurry)
 	return last
@@ -428,13 +431,13 @@ func (o *Outbox) Flush(ctx context.Context) error {
 	last := o.expedite()
 	for {
 		o.mu.Lock()
-		published, drained := o.sent >= last, o.drained
+		published, progress := o.sent >= last, o.progress
 		o.mu.Unlock()
 		if published {
 			return nil
 		}
 		select {
-		case <-drained:
+		case <-progress:
 		case <-ctx.Done():
 			return fmt.Errorf("flush outbox: %w", context.Cause(ctx))
 		}

@@ -177,17 +177,22 @@ func TestIndex_CountsEachPersonOnceWhilePartsChange(t *testing.T) {
 			}
 		})
 	}
+	awaitComparison := func() {
+		before := compared.Load()
+		polltest.Until(t, time.Minute, func() bool { return t.Failed() || compared.Load() > before }, "compared")
+	}
+	awaitComparison()
 	for i := range rounds {
 		from := i * 997 % people
 		db.put(ctx, 2+i, from, min(people, from+1500), fmt.Sprintf("if((number + %d) %% 3 = 0, 'a', 'b')", i), "false")
 		if i%7 == 6 {
 			db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
 		}
-		before := compared.Load()
-		polltest.Until(t, time.Minute, func() bool { return t.Failed() || compared.Load() > before }, "compared")
+		awaitComparison()
 	}
 	stop()
 	readers.Wait()
+	require.Greater(t, compared.Load(), int64(rounds))
 	var want uint64
 	require.NoError(
 		t,
