@@ -33,8 +33,8 @@ func TestCompanyEnrich_ShowsHeadcountByYear(t *testing.T) {
 	}
 	require.NotContains(t, company(`{"network_slug":"acme"}`), "headcount_by_year", "nothing is counted yet")
 	at := time.Date(2026, 6, 1, 12, 30, 15, 999, time.UTC)
-	require.NoError(t, readmodel.CountHeadcounts(t.Context(), f.conn, at.Add(-time.Hour)))
-	require.NoError(t, readmodel.CountHeadcounts(t.Context(), f.conn, at))
+	require.NoError(t, readmodel.CountHeadcounts(t.Context(), f.conn, readmodel.HeadcountState{At: at.Add(-time.Hour)}))
+	require.NoError(t, readmodel.CountHeadcounts(t.Context(), f.conn, readmodel.HeadcountState{At: at}))
 	year := func(y float64) map[string]any { return map[string]any{"year": y, "people": 5.} }
 	want := map[string]any{"as_of": "2026-06-01T12:30:15Z", "sample": 5., "years": []any{year(2019), year(2020), year(2021)}}
 	require.Equal(t, want, company(`{"network_slug":"acme"}`)["headcount_by_year"])

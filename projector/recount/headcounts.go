@@ -12,32 +12,28 @@ import (
 // maxHeadcountAge is the age at which headcounts are counted again although nothing has changed: they depend on the date.
 const maxHeadcountAge = time.Hour
 
-// Headcounts counts the people of companies if something has changed. It is not safe for concurrent use.
-type Headcounts struct {
-	source  uint64 // what was counted last
-	counted bool
-}
-
-// Refresh counts the people of all companies, unless nothing has changed since the last call, or a run began less than
-// minAge ago, which may be that of another projector. It reports whether it counted.
-func (h *Headcounts) Refresh(ctx context.Context, conn driver.Conn, minAge time.Duration, now time.Time) (bool, error) {
-	source, last, err := readmodel.HeadcountSource(ctx, conn)
+// RefreshHeadcounts counts the people of all companies, unless the newest run is complete, less than an hour old, and
+// counted the same rows, or began less than minAge ago, which may be that of another projector. It reports whether it
+// counted.
+func RefreshHeadcounts(
+	ctx context.Context, conn driver.Conn, minAge time.Duration, now time.Time,
+) (done bool, err error) {
+	source, newest, err := readmodel.HeadcountSource(ctx, conn)
 	if err != nil {
 		return false, err
 	}
-	if h.counted && source == h.source && now.Sub(last) < maxHeadcountAge || isRecent(last, now, minAge) {
+	if source == newest.Source && now.Sub(newest.At) < maxHeadcountAge || isRecent(newest.At, now, minAge) {
 		return false, nil
 	}
 	layout, err := readmodel.FindLayout(ctx, conn)
 	if err != nil {
 		return false, err
 	}
-	if !now.After(last) {
-		now = last.Add(time.Microsecond)
+	if !now.After(newest.At) {
+		now = newest.At.Add(time.Microsecond)
 	}
-	if err := readmodel.CountHeadcounts(ctx, conn, now); err != nil {
+	if err := readmodel.CountHeadcounts(ctx, conn, readmodel.HeadcountState{At: now, Source: source}); err != nil {
 		return false, err
 	}
-	h.source, h.counted = source, true
 	return true, readmodel.DropHeadcounts(ctx, conn, layout, now)
 }

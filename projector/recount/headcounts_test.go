@@ -83,8 +83,7 @@ func headcounts(t *testing.T, conn driver.Conn) (out []readmodel.HeadcountRow) {
 
 func check(t *testing.T, s *projectortest.Store) {
 	t.Helper()
-	var r recount.Headcounts
-	done, err := r.Refresh(t.Context(), s.Conn, time.Minute, now())
+	done, err := recount.RefreshHeadcounts(t.Context(), s.Conn, time.Minute, now())
 	require.NoError(t, err)
 	require.True(t, done)
 	got := headcounts(t, s.Conn)
@@ -105,8 +104,7 @@ func TestHeadcounts_CountPeopleOnTheLastDayOfEachYear(t *testing.T) {
 	for i := range 2 {
 		s.Insert(fmt.Sprint("more", i), employee(t, 30+i, "2024", position(byID, "2026-05-01", "")))
 	}
-	var r recount.Headcounts
-	_, err := r.Refresh(t.Context(), s.Conn, 0, now().Add(time.Hour))
+	_, err := recount.RefreshHeadcounts(t.Context(), s.Conn, 0, now().Add(time.Hour))
 	require.NoError(t, err)
 	got := headcounts(t, s.Conn)
 	require.Len(t, got, 1, "older runs are dropped")
@@ -118,8 +116,7 @@ func TestHeadcounts_CountPeopleOfAllShardsOnce(t *testing.T) {
 	s, nodes := projectortest.OpenCluster(t)
 	staff(t, s)
 	check(t, s)
-	var r recount.Headcounts
-	_, err := r.Refresh(t.Context(), s.Conn, 0, now().Add(time.Hour))
+	_, err := recount.RefreshHeadcounts(t.Context(), s.Conn, 0, now().Add(time.Hour))
 	require.NoError(t, err)
 	for _, node := range nodes {
 		var runs uint64
@@ -134,16 +131,15 @@ func TestHeadcounts_LeaveOutDeletedAndErasedPeople(t *testing.T) {
 	check(t, s)
 	s.Insert("deleted", projectortest.Decode(t, record.KindNetworkPerson,
 		`{"profile_id":"p1","last_updated":"2025","deleted":true}`))
-	var r recount.Headcounts
 	refresh := func(after time.Duration) bool {
 		t.Helper()
-		done, err := r.Refresh(t.Context(), s.Conn, time.Minute, now().Add(after))
+		done, err := recount.RefreshHeadcounts(t.Context(), s.Conn, time.Minute, now().Add(after))
 		require.NoError(t, err)
 		return done
 	}
 	require.False(t, refresh(time.Second), "another projector has just counted")
 	require.True(t, refresh(2*time.Minute))
-	require.False(t, refresh(10*time.Minute), "nothing has changed")
+	require.False(t, refresh(10*time.Minute), "nothing has changed, whichever projector counted")
 	got := headcounts(t, s.Conn)
 	require.Equal(t, []uint16{2019}, got[0].Years)
 	require.Equal(t, []uint32{5}, got[0].People)
@@ -151,8 +147,11 @@ func TestHeadcounts_LeaveOutDeletedAndErasedPeople(t *testing.T) {
 	require.True(t, refresh(20*time.Minute))
 	require.Empty(t, headcounts(t, s.Conn), "a company without years falls out")
 	// A clock that was ahead does not stop the counts.
-	require.NoError(t, readmodel.CountHeadcounts(t.Context(), s.Conn, now().Add(48*time.Hour)))
+	require.NoError(t, readmodel.CountHeadcounts(t.Context(), s.Conn,
+		readmodel.HeadcountState{At: now().Add(48 * time.Hour)}))
 	s.Insert("more", employee(t, 40, "2024", position(byID, "2018", "")), employee(t, 41, "2024", position(byID, "2018", "")))
 	require.True(t, refresh(30*time.Minute))
 	require.NotEmpty(t, headcounts(t, s.Conn))
+	require.False(t, refresh(48*time.Hour+30*time.Minute), "nothing has changed")
+	require.True(t, refresh(50*time.Hour), "the date has changed")
 }

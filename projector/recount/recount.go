@@ -29,7 +29,7 @@ type table struct {
 func Watch(ctx context.Context, conn driver.Conn, logger *slog.Logger) {
 	var running sync.WaitGroup
 	for _, t := range []table{
-		{readmodel.HeadcountTable, 15 * time.Second, maxHeadcountAge, 50, new(Headcounts).Refresh},
+		{readmodel.HeadcountTable, 15 * time.Second, maxHeadcountAge, 50, RefreshHeadcounts},
 		// Suggestions are at most 5 minutes old (rulings.md, Search), which leaves a minute for a run.
 		{readmodel.SuggestionsTable, 10 * time.Second, 4 * time.Minute, 20, RefreshSuggestions},
 	} {

@@ -92,16 +92,28 @@ HAVING notEmpty(shown)`
 // headcountBytes is the memory above which the server groups people on disk.
 const headcountBytes = 256 << 20
 
-// CountHeadcounts counts the people of all companies as of a time, and writes them as a run. Rows of an interrupted run
-// are as right as those of a complete one.
-func CountHeadcounts(ctx context.Context, conn driver.Conn, at time.Time) error {
+// HeadcountState says what a run counted.
+type HeadcountState struct {
+	At time.Time // when it began; zero: there is none
+	// Source is the HeadcountSource that was counted, 0 if the run is not complete.
+	Source uint64
+}
+
+// CountHeadcounts counts the people of all companies and writes them as a run, which is complete when it returns nil.
+// Rows of an interrupted run are as right as those of a complete one.
+func CountHeadcounts(ctx context.Context, conn driver.Conn, state HeadcountState) error {
 	settings := longStatement()
 	settings["max_threads"], settings["max_bytes_before_external_group_by"] = 1, headcountBytes
 	settings["distributed_foreground_insert"] = 1
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(settings))
-	run := uint64(at.UnixMicro())
-	if err := conn.Exec(ctx, headcountStatement(run, at.UTC().Format(time.DateOnly))); err != nil {
+	run := uint64(state.At.UnixMicro())
+	if err := conn.Exec(ctx, headcountStatement(run, state.At.UTC().Format(time.DateOnly))); err != nil {
 		return fmt.Errorf("count people by company: %w", err)
+	}
+	// A row without a company marks the run as complete.
+	mark := fmt.Sprintf("INSERT INTO %s (company_hash, company_id, run) SELECT %d, '', %d", HeadcountTable, state.Source, run)
+	if err := conn.Exec(ctx, mark); err != nil {
+		return fmt.Errorf("complete the count of people by company: %w", err)
 	}
 	return nil
 }
@@ -111,19 +123,18 @@ func DropHeadcounts(ctx context.Context, conn driver.Conn, layout Layout, before
 	return dropRuns(ctx, conn, layout, HeadcountTable, uint64(before.UnixMicro()))
 }
 
-// HeadcountSource returns a checksum of the people and companies that headcounts are counted from, and when they were
-// counted last; zero if never.
-func HeadcountSource(ctx context.Context, conn driver.Conn) (sum uint64, counted time.Time, err error) {
+// HeadcountSource returns a checksum of the people and companies that headcounts are counted from, and the newest run.
+func HeadcountSource(ctx context.Context, conn driver.Conn) (sum uint64, newest HeadcountState, err error) {
 	var run uint64
 	row := conn.QueryRow(ctx, `SELECT bitXor(
     (SELECT groupBitXor(cityHash64(profile_hash, ver)) FROM search_people),
     (SELECT groupBitXor(cityHash64(company_hash, ver)) FROM network_companies)),
-    (SELECT max(run) FROM `+HeadcountTable+`)`)
-	if err := row.Scan(&sum, &run); err != nil {
-		return 0, time.Time{}, fmt.Errorf("read the state of headcounts: %w", err)
+    ((SELECT max((run, if(company_id = '', company_hash, 0))) FROM `+HeadcountTable+`) AS newest).1, newest.2`)
+	if err := row.Scan(&sum, &run, &newest.Source); err != nil {
+		return 0, HeadcountState{}, fmt.Errorf("read the state of headcounts: %w", err)
 	}
 	if run > 0 {
-		counted = time.UnixMicro(int64(run))
+		newest.At = time.UnixMicro(int64(run))
 	}
-	return sum, counted, nil
+	return sum, newest, nil
 }

@@ -675,7 +675,7 @@ COMMENT 'Values of search fields with the number of people who have them; reader
 CREATE TABLE IF NOT EXISTS {{.Local "company_headcounts"}}{{.OnCluster}}
 (
     `company_hash` UInt64 COMMENT 'network_companies.company_hash, the order of the table',
-    `company_id` String COMMENT 'Identity of the company',
+    `company_id` String COMMENT 'Identity of the company; empty in the last row of a run, whose company_hash is a checksum of what was counted',
     `run` UInt64 COMMENT 'Time of the count in microseconds since 1970-01-01T00:00:00Z; readers use the newest row of a company',
     `sample` UInt32 COMMENT 'People with a dated position at the company',
     `years` Array(UInt16) COMMENT 'Years with at least 5 people, ascending',
