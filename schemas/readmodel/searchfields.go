@@ -52,8 +52,8 @@ type SearchField struct {
 	Type   SearchType
 	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
 	Indexed, KeywordIndexed bool
-	// Filtered and KeywordFiltered report whether the tokens and the whole values have a filter of their own, which
-	// excludes ranges of rows. Without an index or a filter of their own, they are in the filter of the table, if any.
+	// Filtered and KeywordFiltered report whether the tokens and the whole values are read by themselves, with a filter
+	// that excludes ranges of rows. Without an index either, others of their object are read with them.
 	Filtered, KeywordFiltered bool
 	// Counted reports whether the text has a column of repeats of its own: those with many repeats.
 	Counted bool

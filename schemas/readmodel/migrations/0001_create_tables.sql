@@ -372,7 +372,9 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     INDEX experience_company_name_tokens_index arrayFlatten(experience_company_name_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX experience_company_name_index experience_company_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX experience_company_id_index experience_company_id TYPE text(tokenizer = 'array') GRANULARITY 100000000,
-    INDEX experience_company_url_tokens_filter arrayFlatten(experience_company_url_tokens) TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX experience_company_tokens_filter (
+        arrayFlatten(experience_company_id_tokens), arrayFlatten(experience_company_url_tokens)
+    ) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX experience_company_url_filter experience_company_url TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX experience_location_tokens_index arrayFlatten(experience_location_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX experience_description_tokens_index arrayFlatten(experience_description_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
@@ -389,15 +391,19 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     INDEX certifications_issuer_index certifications_issuer TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX skills_skill_tokens_index arrayFlatten(skills_skill_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX skills_skill_index skills_skill TYPE text(tokenizer = 'array') GRANULARITY 100000000,
-    INDEX values_filter (
-        profile_id_tokens, profile_first_name, profile_last_name, profile_image_url_tokens,
+    -- A filter of several columns has room for the column with the most distinct values, in each of them: columns with
+    -- about as many values share one.
+    INDEX few_values_filter (
         profile_location_raw_address, profile_location_city, profile_location_state,
         profile_location_country_code_tokens, profile_location_continent_tokens, profile_location_continent,
-        current_position_title, current_position_company_name, current_position_company_id_tokens,
-        current_position_company_id, arrayFlatten(experience_company_id_tokens), experience_location,
-        arrayFlatten(education_school_id_tokens), education_school_url, education_degree, education_field_of_study,
-        arrayFlatten(languages_language_tokens), languages_language, arrayFlatten(languages_proficiency_tokens),
-        languages_proficiency
+        current_position_title, experience_location, arrayFlatten(education_school_id_tokens), education_degree,
+        education_field_of_study, arrayFlatten(languages_language_tokens), languages_language,
+        arrayFlatten(languages_proficiency_tokens), languages_proficiency
+    ) TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX many_values_filter (
+        profile_id_tokens, profile_first_name, profile_last_name, profile_image_url_tokens,
+        current_position_company_name, current_position_company_id_tokens, current_position_company_id,
+        education_school_url
     ) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = {{.ReplacingMergeTree "search_people" "ver"}}
