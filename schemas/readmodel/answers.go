@@ -146,32 +146,20 @@ func (b Builds) statement(touches []Touch) string {
 	of := func(number func(Touch) int64) string {
 		return "transform(user_id, " + ids + ", " + list(number) + ", toInt64(0))"
 	}
-	field := func(text string) string { return text + ", char(0)" }
-	items := func(column string) string {
-		return field("toString(length("+column+"))") + ", arrayStringConcat(arrayMap(k -> concat(k, char(0)), " +
-			column + "))"
-	}
-	content := []string{
-		field("toString(generation)"), field("toString(touch)"), field("toString(rebuilt)"), field("toString(version)"),
-		field("toString(content_hash)"),
-		field("if(deleted, '1', '0')"), field("codehost_username"), field("username_key"), field("toString(type)"),
-		items("email_keys"),
-		field("network_username"), items("network_username_keys"), field("toString(present)"),
-		field("toString(r.visible)"), field("toString(c.visible)"),
-		"if(deleted, '', " + concat(items("c.authors"), items("c.addresses.1"), items("c.addresses.2"),
-			field("toString(r.languages_count)"),
-			items("r.languages"), field("content"), listOf("repos", "r"), listOf("commits", "c")) + ")",
-	}
+	content := joinFields("generation", "touch", "rebuilt", "version", "content_hash", "if(deleted, '1', '0')",
+		"codehost_username", "username_key", "type", itemsOf("email_keys"), "network_username",
+		itemsOf("network_username_keys"), "present", "repos", "commits",
+		"if(deleted, '', concat("+joinFields(itemsOf("authors"), itemsOf("addresses.1"), itemsOf("addresses.2"),
+			"languages_count", itemsOf("languages"), "content", "repos_list")+", commits_list))")
 	generation := "toUInt32(" + strconv.FormatUint(uint64(b.Generation), 10) + ")"
 	return `INSERT INTO ` + table + ` (user_id, generation, touch, partition, rebuilt,
     base_version, base_rows, base_hash, username_key, email_keys, content)
 SELECT user_id, ` + generation + ` AS generation, ` + of(func(t Touch) int64 { return t.Offset }) + ` AS touch, ` +
 		of(func(t Touch) int64 { return int64(t.Partition) }) + `, ` +
 		of(func(t Touch) int64 { return int64(t.Rebuilt) }) + ` AS rebuilt,
-    greatest(version, r.newest, c.newest, l.newest), 1 + r.rows + c.rows + l.rows,
-    cityHash64(user_id, ver) + r.hash + c.hash + l.hash,
+    greatest(version, e.newest), 1 + e.rows, cityHash64(user_id, ver) + e.hash,
     username_key, email_keys,
-    ` + concat(content...) + `
+    ` + content + `
 FROM (
     SELECT user_id, ver, version, content_hash, deleted, codehost_username, username_key, type, email_keys,
         network_username, network_username_keys, present, content
@@ -179,38 +167,20 @@ FROM (
     WHERE user_id IN (` + ids + `)
     ORDER BY ver DESC LIMIT 1 BY user_id
 ) AS p
-LEFT JOIN (` + b.entries("codehost_repos", "repos", "repo_id", "toString(repo_id)", ids, repoPieces,
-		", uniqExactIf("+repoLanguage+", shown AND "+repoLanguage+" != '') AS languages_count, "+
-			mostOften(repoLanguage, "shown AND "+repoLanguage+" != ''")+" AS languages") +
-		`) AS r ON p.user_id = r.account_id
-LEFT JOIN (` + b.entries("codehost_commits", "commits", "sha", "sha", ids, commitPieces,
-		", "+mostOften(commitName, "shown AND own AND "+commitName+" != ''")+" AS authors, "+
-			mostOften("("+commitKey+", "+commitAddress+")", "shown AND own AND "+commitKey+" != ''")+" AS addresses") +
-		`) AS c ON p.user_id = c.account_id
 LEFT JOIN (
-    SELECT user_id AS account_id, max(version) AS newest, count() AS rows, sum(cityHash64(user_id, list, ver)) AS hash
-    FROM (
-        SELECT user_id, list, version, ver FROM codehost_lists
-        WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list
-    )
-    GROUP BY user_id
-) AS l ON p.user_id = l.account_id
+` + b.entries(ids) + `
+) AS e ON p.user_id = e.account_id
 SETTINGS join_use_nulls = 0`
 }
 
-func concat(parts ...string) string { return "concat(" + strings.Join(parts, ", ") + ")" }
+// joinFields returns an expression for fields as type fields reads them.
+func joinFields(parts ...string) string {
+	return `concatWithSeparator('\0', ` + strings.Join(parts, ", ") + ")"
+}
 
-// The content of a repository begins with its language.
-const (
-	repoLanguage = "splitByChar(char(0), content, 2)[1]"
-	repoPieces   = "splitByChar(char(0), content, 2)[2]"
-)
-
-// mostOften returns an aggregate of the MaxEntries most frequent values of the rows that match pass, ordered
-// by frequency, then value. Counts of more than 300 values are approximate.
-func mostOften(value, pass string) string {
-	return "arrayMap(v -> v.1, arraySort(v -> (-toInt64(v.2), v.1), topKIf(" + strconv.Itoa(MaxEntries) +
-		", 3, 'counts')(" + value + ", " + pass + ")))"
+// itemsOf returns an expression for a list as type fields reads it, without its last end.
+func itemsOf(column string) string {
+	return "arrayStringConcat(arrayPushFront(" + column + ", toString(length(" + column + `))), '\0')`
 }
 
 // beginOf and endOf are the pieces around the entries of a list; its count follows.
@@ -221,56 +191,94 @@ func endOf(list string) string {
 	return mark + "]" + mark + `"` + list + `_count":`
 }
 
-// listOf returns an expression for a list of entries and its count, empty if the list is.
-func listOf(name, alias string) string {
-	literal := func(pieces string) string {
-		return "'" + strings.ReplaceAll(pieces, string(pieceMark), `\x1e`) + "'"
+// mostOften returns an aggregate of the MaxEntries most frequent values of an account's own entries, ordered by
+// frequency, then value. For large accounts, counts of more than 300 values are approximate.
+func (b Builds) mostOften(name, value, condition string) string {
+	condition = "own AND " + condition
+	counts := "arrayZip((sumMapIf([" + value + "], [1], " + condition + ") AS " + name + "_counts).1, " + name +
+		"_counts.2)"
+	if b.Large {
+		counts = "topKIf(" + strconv.Itoa(MaxEntries) + ", 3, 'counts')(" + value + ", " + condition + ")"
 	}
-	return "if(" + alias + ".visible = 0, '', concat(" + literal(beginOf(name)) + ", " + alias + ".list, " +
-		literal(endOf(name)) + ", toString(" + alias + ".visible)))"
+	return "arrayMap(v -> v.1, arraySlice(arraySort(v -> (-toInt64(v.2), v.1), " + counts + "), 1, " +
+		strconv.Itoa(MaxEntries) + ")) AS " + name
 }
 
-// entries returns a query for the newest MaxEntries repositories or commits of accounts, and their totals.
-// For an account with a complete list, only listed and newer entries count. At most 100 entries per account
-// are kept in memory while reading.
-func (b Builds) entries(table, list, id, item, ids, pieces, further string) string {
-	own := ""
-	if list == "commits" {
-		// A commit belongs to the account unless its author is another account.
-		own = `,
-        (SELECT (groupArray(user_id), groupArray(username_key)) FROM (
-            SELECT user_id, username_key FROM codehost_people
-            WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id
-        )) AS holders,
-        transform(user_id, arrayPushBack(holders.1, toInt64(-1)), arrayPushBack(holders.2, ''), '') AS holder,
-        ` + commitLogin + ` IN ('', holder) AS own`
+// entries returns a query for the newest MaxEntries repositories and commits of accounts, their totals, and what is
+// derived from them. For an account with a complete list, only listed and newer entries count; a commit is the account's
+// own unless its author is another account. At most 100 entries of a list are kept in memory while reading.
+//
+// Repositories, commits and complete lists are rows of one relation, and the conditions on them are its columns: an
+// aggregate for each table, and aliases, which ClickHouse analyses wherever they are used, took longer to analyse than
+// to compute.
+func (b Builds) entries(ids string) string {
+	newest := func(table, id string, fields int) string {
+		rows := "SELECT user_id, " + id + ", version, ver, deleted, splitByChar('\\0', content, " +
+			strconv.Itoa(fields) + ") AS f FROM " + table
+		if b.Large { // Reads in the order on disk.
+			return rows + " FINAL WHERE user_id IN (" + ids + ")"
+		}
+		return rows + " WHERE user_id IN (" + ids + ") ORDER BY ver DESC LIMIT 1 BY user_id, " + id
 	}
-	rows := "SELECT user_id, " + id + ", version, ver, deleted, content\n        FROM " + table
+	namesCount := "length(names_counts.1)"
 	if b.Large {
-		rows += " FINAL\n        WHERE user_id IN (" + ids + ")"
-	} else {
-		rows += "\n        WHERE user_id IN (" + ids + ")\n        ORDER BY ver DESC LIMIT 1 BY user_id, " + id
+		namesCount = "uniqExactIf(name, own AND name != '' AND list = 'repos')"
 	}
-	newest := "groupArraySortedIf(" + strconv.Itoa(MaxEntries) + ")((-version, " + id + ", " + pieces + "), shown)"
-	return `WITH
-        complete AS (
-            SELECT user_id, version, items FROM (
-                SELECT user_id, version, items, deleted FROM codehost_lists
-                WHERE user_id IN (` + ids + `) AND list = '` + list + `'
-                ORDER BY ver DESC LIMIT 1 BY user_id
-            )
-            WHERE NOT deleted
-        ),
-        (SELECT (groupArray(user_id), groupArray(version)) FROM complete) AS lists,
-        NOT deleted AND (NOT has(lists.1, user_id) OR version > lists.2[indexOf(lists.1, user_id)]
-            OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete)) AS shown` + own + `
-    SELECT user_id AS account_id, max(version) AS newest, count() AS rows,
-        sum(cityHash64(user_id, ` + id + `, ver)) AS hash, countIf(shown) AS visible,
-        arrayStringConcat(arrayMap(e -> e.3, ` + newest + `)) AS list` + further + `
+	list := func(pieces func(string) string) string {
+		return "'" + strings.ReplaceAll(pieces("', list, '"), string(pieceMark), `\x1e`) + "'"
+	}
+	return `    SELECT account_id, max(newest) AS newest, sum(rows) AS rows, sum(hash) AS hash,
+        sumIf(visible, list = 'repos') AS repos, anyIf(pieces, list = 'repos') AS repos_list,
+        anyIf(names_count, list = 'repos') AS languages_count, anyIf(names, list = 'repos') AS languages,
+        sumIf(visible, list = 'commits') AS commits, anyIf(pieces, list = 'commits') AS commits_list,
+        anyIf(names, list = 'commits') AS authors, anyIf(addresses, list = 'commits') AS addresses
     FROM (
-        ` + rows + `
+        SELECT user_id AS account_id, list, max(version) AS newest, count() AS rows, sum(row_hash) AS hash,
+            countIf(shown) AS visible, if(visible = 0, '', concat(` + list(beginOf) + `, arrayStringConcat(
+                groupArraySortedIf(` + strconv.Itoa(MaxEntries) + `)((-version, number, sha, entry), shown).4
+            ), ` + list(endOf) + `, toString(visible))) AS pieces,
+            ` + b.mostOften("names", "name", "name != ''") + `, ` + namesCount + ` AS names_count,
+            ` + b.mostOften("addresses", "address", "address.1 != ''") + `
+        FROM (
+            WITH
+                complete AS (
+                    SELECT user_id, list, version, items FROM (
+                        SELECT user_id, list, version, items, deleted FROM codehost_lists
+                        WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list
+                    )
+                    WHERE NOT deleted
+                ),
+                (SELECT (arrayPushBack(groupArray((user_id, list)), (toInt64(-1), '')),
+                    arrayPushBack(groupArray(version), toInt64(0))) FROM complete) AS lists,
+                (SELECT (arrayPushBack(groupArray(user_id), toInt64(-1)), arrayPushBack(groupArray(username_key), ''))
+                    FROM (
+                        SELECT user_id, username_key FROM codehost_people
+                        WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id
+                    )) AS holders
+            SELECT user_id, list, version, row_hash, number, sha, name, address, entry,
+                NOT deleted AND (
+                    version > transform((user_id, list), lists.1, lists.2, toInt64(-9223372036854775808)) OR
+                    (user_id, list, item) GLOBAL IN (SELECT user_id, list, arrayJoin(items) FROM complete)
+                ) AS shown,
+                shown AND login IN ('', transform(user_id, holders.1, holders.2, '')) AS own
+            FROM (
+                SELECT user_id, 'repos' AS list, version, deleted, cityHash64(user_id, repo_id, ver) AS row_hash,
+                    repo_id AS number, '' AS sha, toString(repo_id) AS item, '' AS login, f[1] AS name,
+                    ('', '') AS address, f[2] AS entry
+                FROM (` + newest("codehost_repos", "repo_id", 2) + `)
+                UNION ALL
+                SELECT user_id, 'commits', version, deleted, cityHash64(user_id, sha, ver), 0, sha, sha, f[1], f[2],
+                    (f[3], f[4]), f[5]
+                FROM (` + newest("codehost_commits", "sha", 5) + `)
+                UNION ALL
+                SELECT user_id, list, version, true, cityHash64(user_id, list, ver), 0, '', '', '', '', ('', ''), ''
+                FROM codehost_lists
+                WHERE user_id IN (` + ids + `) ORDER BY ver DESC LIMIT 1 BY user_id, list
+            )
+        )
+        GROUP BY user_id, list
     )
-    GROUP BY user_id`
+    GROUP BY account_id`
 }
 
 // AnswersGeneration returns the newest generation of the topic of touches, and its number of partitions. Both

@@ -11,11 +11,9 @@ type commitAuthor struct {
 // The content of a commit begins with the fields author_login and author_name, the author's normalized
 // address (empty if invalid or no-reply), and the address as given.
 const (
-	commitLogin   = "splitByChar(char(0), content, 5)[1]"
-	commitName    = "splitByChar(char(0), content, 5)[2]"
-	commitKey     = "splitByChar(char(0), content, 5)[3]"
-	commitAddress = "splitByChar(char(0), content, 5)[4]"
-	commitPieces  = "splitByChar(char(0), content, 5)[5]"
+	commitLogin   = "splitByChar('\\0', content, 5)[1]"
+	commitName    = "splitByChar('\\0', content, 5)[2]"
+	commitAddress = "splitByChar('\\0', content, 5)[4]"
 )
 
 // CommitAuthor is an SQL expression for the lower-case author address of a row of codehost_commits, empty if
