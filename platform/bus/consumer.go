@@ -33,6 +33,10 @@ type BatchConsumerConfig struct {
 	MaxBytes    int
 	MaxAge      time.Duration
 	MaxIdle     time.Duration
+	// Rest is the pause after a batch, as a multiple of the time that it took to handle, and MaxRest its maximum. The
+	// next batch grows meanwhile: for handlers with a high fixed cost, or work that can wait. Default 0: no pause.
+	Rest    int
+	MaxRest time.Duration
 	// Handle makes the batch's effect durable and returns nil. After an error it is called again with the same batch,
 	// with a backoff from RetryMin (default 100 ms) to RetryMax (default 10 s), as long as the partitions are assigned.
 	// Its context ends Timing.Drain after they were revoked. It may retain the messages.
@@ -82,7 +86,7 @@ func NewBatchConsumer(cfg BatchConsumerConfig) (*BatchConsumer, error) {
 		return nil, errors.New("batch consumer: no Topics")
 	case cfg.Handle == nil:
 		return nil, errors.New("batch consumer: Handle is nil")
-	case cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.MaxIdle < 0:
+	case cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.MaxIdle < 0 || cfg.Rest < 0 || cfg.MaxRest < 0:
 		return nil, errors.New("batch consumer: negative limit")
 	}
 	setDefault(&cfg.MaxMessages, 10_000)
@@ -184,7 +188,9 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 			if ctx.Err() != nil { // both cases were ready; no batch starts after a revoke
 				return
 			}
-			if !c.process(ctx, gen, b, progress) {
+			began := time.Now()
+			if !c.process(ctx, gen, b, progress) ||
+				!sleep(ctx, min(time.Duration(c.cfg.Rest)*time.Since(began), c.cfg.MaxRest)) {
 				return
 			}
 		case <-ctx.Done():

@@ -30,10 +30,10 @@ const (
 	maxTouchAge = 500 * time.Millisecond
 	// touchesAtOnce is the number of touches that are published together.
 	touchesAtOnce = 10_000
-	// idle is the pause after a batch, as a multiple of its duration, and maxPause its maximum. A crawl needs the
-	// processor for what callers read: the linked accounts in searches may be later than that.
-	idle     = 4
-	maxPause = 10 * time.Second
+	// rest and maxRest: a crawl needs the processor for what callers read. The linked accounts in searches may be later
+	// than that.
+	rest    = 4
+	maxRest = 10 * time.Second
 	// laggingFor is how long people are read again whose rows are older than their touches, on a cluster.
 	laggingFor = time.Minute
 	// lagRetryInterval is the interval of these attempts.
@@ -64,7 +64,6 @@ type consumer struct {
 	cfg    Config
 	deps   Deps
 	layout *readmodel.Layout // of the tables, once read
-	resume time.Time         // when the pause after the last batch ends
 }
 
 // announcing returns the dependencies with a Refresher that announces changes, if documents are to be touched.
@@ -80,6 +79,7 @@ func NewConsumer(cfg Config, deps Deps) (*bus.BatchConsumer, error) {
 	x := &consumer{cfg: cfg, deps: deps.announcing(cfg)}
 	c := cfg.Consumer
 	c.Group, c.Topics, c.MaxAge, c.Handle = cfg.Group, []string{event.TopicAnswerTask}, maxTouchAge, x.handle
+	c.Rest, c.MaxRest = rest, maxRest
 	return bus.NewBatchConsumer(c)
 }
 
@@ -91,11 +91,6 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 		span.End()
 	}()
-	if err := x.pause(ctx); err != nil {
-		return err
-	}
-	began := time.Now()
-	defer func() { x.resume = time.Now().Add(min(idle*time.Since(began), maxPause)) }()
 	t := read(b)
 	others, err := affected(ctx, x.deps.Refresher.Conn, t.accounts, t.usernames)
 	if err != nil {
@@ -114,16 +109,6 @@ func (x *consumer) handle(ctx context.Context, b bus.Batch) (err error) {
 		return nil
 	}
 	return Touch(ctx, x.deps.Writer, event.AnswerTask{IndexOnly: true}, t.announced)
-}
-
-// pause waits until the pause after the last batch ends.
-func (x *consumer) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(time.Until(x.resume)):
-		return nil
-	}
 }
 
 // touched is what the touches of a batch concern.
