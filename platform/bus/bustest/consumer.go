@@ -32,6 +32,7 @@ func BatchConsumer(t *testing.T, c *Cluster) {
 		"RetriesTheSameBatch":              retriesTheSameBatch,
 		"RedeliversAfterCrash":             redeliversAfterCrash,
 		"FillsWhileHandling":               fillsWhileHandling,
+		"FillsWhileResting":                fillsWhileResting,
 		"HandlesSingleMessagesQuickly":     handlesSingleMessagesQuickly,
 		"Rebalances":                       rebalances,
 		"RevokesDuringHandle":              revokesDuringHandle,
@@ -208,6 +209,34 @@ func fillsWhileHandling(t *testing.T, c *Cluster) {
 	time.AfterFunc(5*time.Second, func() { close(release) }) // by then the last one has been fetched
 	require.Equal(t, 1, <-sizes)
 	require.Equal(t, 200, <-sizes)
+}
+
+func fillsWhileResting(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 2, nil)
+	w := Writer(t, c.Config)
+	type batch struct {
+		began time.Time
+		size  int
+	}
+	handled := make(chan batch, 100)
+	const maxRest = 5 * time.Second // by then the last message has been fetched
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic}, MaxAge: 10 * time.Millisecond,
+		Rest: 1000, MaxRest: maxRest,
+		Handle: func(_ context.Context, b bus.Batch) error {
+			handled <- batch{time.Now(), len(b.Messages)}
+			<-time.After(20 * time.Millisecond)
+			return nil
+		},
+	})
+	Produce(t, w, topic, 0, 1)
+	first := <-handled
+	for i := range 20 {
+		Produce(t, w, topic, 1+i*10, 10)
+	}
+	second := <-handled
+	require.Equal(t, 200, second.size)
+	require.GreaterOrEqual(t, second.began.Sub(first.began), maxRest)
 }
 
 func handlesSingleMessagesQuickly(t *testing.T, c *Cluster) {
