@@ -1,8 +1,9 @@
 // Package recount maintains the tables of counts over all people: the headcounts of companies by year, which company
 // enrichment shows, and the suggested values, which GET /v1/suggest reads.
 //
-// [Watch] counts again when people or companies have changed. Counts have no identities. Deleted and erased people are
-// not counted from the next run on. Replicas skip a run if another one has just begun one.
+// [Watch] counts again when people or companies have changed since the newest complete run, also one before a restart.
+// Counts have no identities. Deleted and erased people are not counted from the next run on. Replicas skip a run if
+// another one has just begun one.
 package recount
 
 import (

@@ -205,8 +205,8 @@ func (b Builds) mostOften(name, value, condition string) string {
 }
 
 // entries returns a query for the newest MaxEntries repositories and commits of accounts, their totals, and what is
-// derived from them. For an account with a complete list, only listed and newer entries count; a commit is the account's
-// own unless its author is another account. At most 100 entries of a list are kept in memory while reading.
+// derived from them. For an account with a complete list, only listed and newer entries count. A commit is the
+// account's own unless its author is another account. At most MaxEntries of a list are kept in memory while reading.
 //
 // Repositories, commits and complete lists are rows of one relation, and the conditions on them are its columns: an
 // aggregate for each table, and aliases, which ClickHouse analyses wherever they are used, took longer to analyse than

@@ -111,7 +111,8 @@ func CountHeadcounts(ctx context.Context, conn driver.Conn, state HeadcountState
 		return fmt.Errorf("count people by company: %w", err)
 	}
 	// A row without a company marks the run as complete.
-	mark := fmt.Sprintf("INSERT INTO %s (company_hash, company_id, run) SELECT %d, '', %d", HeadcountTable, state.Source, run)
+	mark := fmt.Sprintf("INSERT INTO %s (company_hash, company_id, run) SELECT %d, '', %d",
+		HeadcountTable, state.Source, run)
 	if err := conn.Exec(ctx, mark); err != nil {
 		return fmt.Errorf("complete the count of people by company: %w", err)
 	}
