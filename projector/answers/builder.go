@@ -69,7 +69,6 @@ type answerBuilder struct {
 func NewConsumer(cfg Config, deps Deps) (*bus.BatchConsumer, error) {
 	c := cfg.Consumer
 	c.Group, c.Topics, c.MaxAge = cfg.Group, []string{event.TopicAnswerTask}, maxTouchAge
-	c.Rest, c.MaxRest = rest, maxRest
 	return newConsumer(c, cfg, deps, false)
 }
 

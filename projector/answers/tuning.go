@@ -9,10 +9,6 @@ const (
 	// maxTouchAge is how long touches are batched. Small builds are dominated by fixed cost: 470 accounts take 0.25 s,
 	// 2,350 take 0.5 s.
 	maxTouchAge = 100 * time.Millisecond
-	// rest and maxRest: the records of an account are spread over topics and batches. Without a pause, it would be built
-	// after each of them while the projector catches up.
-	rest    = 1
-	maxRest = 500 * time.Millisecond
 	// BuildAccounts and buildRows bound one statement, and so the engine's memory for it.
 	BuildAccounts = 2000
 	buildRows     = 100_000
