@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
@@ -125,8 +126,7 @@ func (l *Ledger) RequireCommitsHandled(
 	t testing.TB, cfg bus.Config, group string, topics ...string,
 ) []bus.PartitionLag {
 	t.Helper()
-	lag, err := bus.Lag(t.Context(), cfg, group, topics)
-	require.NoError(t, err)
+	lag := readLag(t, cfg, group, topics)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range lag {
@@ -139,13 +139,23 @@ func (l *Ledger) RequireCommitsHandled(
 	return lag
 }
 
+// readLag retries: after a restart of a broker, partitions have no leader for a moment.
+func readLag(t testing.TB, cfg bus.Config, group string, topics []string) (lag []bus.PartitionLag) {
+	t.Helper()
+	var err error
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		lag, err = bus.Lag(t.Context(), cfg, group, topics)
+		assert.NoError(c, err)
+	}, waitTimeout, 100*time.Millisecond)
+	return lag
+}
+
 func partitionName(topic string, partition int) string { return fmt.Sprintf("%s/%d", topic, partition) }
 
 // RequireNoLag requires that a group has committed everything.
 func RequireNoLag(t testing.TB, cfg bus.Config, group string, topics ...string) {
 	t.Helper()
-	lag, err := bus.Lag(t.Context(), cfg, group, topics)
-	require.NoError(t, err)
+	lag := readLag(t, cfg, group, topics)
 	require.NotEmpty(t, lag)
 	for _, p := range lag {
 		require.Zerof(t, p.Lag, "%+v", p)
