@@ -266,11 +266,32 @@ func (s *Service) writeLedger(ctx context.Context) error {
 			return fmt.Errorf("write usage events: %w", err)
 		}
 		return nil
-	}, s.meter.Settle)
+	}, s.settle)
 	if closeErr := writer.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close ledger writer: %w", closeErr))
 	}
 	return err
+}
+
+// settleRetryInterval is the pause between attempts to settle while Redis is unavailable.
+const settleRetryInterval = time.Second
+
+// settle settles published events. It retries while Redis is unavailable: the outage is logged, and returning the error
+// would log it again.
+func (s *Service) settle(ctx context.Context, events []ledger.Event) error {
+	for {
+		err := s.meter.Settle(ctx, events)
+		if !errors.Is(err, redisbreaker.ErrUnavailable) {
+			return err
+		}
+		timer := time.NewTimer(settleRetryInterval)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
 }
 
 func usageMessage(u *ledger.Event) kafka.Message {
