@@ -33,8 +33,8 @@ type BatchConsumerConfig struct {
 	MaxBytes    int
 	MaxAge      time.Duration
 	MaxIdle     time.Duration
-	// Rest is the pause after a batch, as a multiple of the time that it took to handle, and MaxRest its maximum. The
-	// next batch grows meanwhile: for handlers with a high fixed cost, or work that can wait. Default 0: no pause.
+	// Rest is the pause after a batch, as a multiple of the time that it took to handle, and MaxRest its maximum. If
+	// either is 0, there is no pause. The next batch grows meanwhile: for work that can wait.
 	Rest    int
 	MaxRest time.Duration
 	// Handle makes the batch's effect durable and returns nil. After an error it is called again with the same batch,

@@ -30,8 +30,8 @@ const (
 	maxTouchAge = 500 * time.Millisecond
 	// touchesAtOnce is the number of touches that are published together.
 	touchesAtOnce = 10_000
-	// rest and maxRest: a crawl needs the processor for what callers read. The linked accounts in searches may be later
-	// than that.
+	// rest and maxRest leave the processor to what callers read during a crawl. The linked accounts in searches may be
+	// later than that.
 	rest    = 4
 	maxRest = 10 * time.Second
 	// laggingFor is how long people are read again whose rows are older than their touches, on a cluster.

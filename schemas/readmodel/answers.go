@@ -208,9 +208,9 @@ func (b Builds) mostOften(name, value, condition string) string {
 // derived from them. For an account with a complete list, only listed and newer entries count. A commit is the
 // account's own unless its author is another account. At most MaxEntries of a list are kept in memory while reading.
 //
-// Repositories, commits and complete lists are rows of one relation, and the conditions on them are its columns: an
-// aggregate for each table, and aliases, which ClickHouse analyses wherever they are used, took longer to analyse than
-// to compute.
+// Repositories, commits and complete lists are rows of one relation with one aggregate, and the conditions on them are
+// its columns, because ClickHouse analyzes an alias again wherever it is used. Analysis is most of the time of a build of
+// few accounts.
 func (b Builds) entries(ids string) string {
 	newest := func(table, id string, fields int) string {
 		rows := "SELECT user_id, " + id + ", version, ver, deleted, splitByChar('\\0', content, " +

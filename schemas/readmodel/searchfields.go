@@ -53,7 +53,7 @@ type SearchField struct {
 	// Indexed and KeywordIndexed report whether the tokens and the whole values have a text index.
 	Indexed, KeywordIndexed bool
 	// Filtered and KeywordFiltered report whether the tokens and the whole values are read by themselves, with a filter
-	// that excludes ranges of rows. Without an index either, others of their object are read with them.
+	// that excludes ranges of rows. Other fields without an index are read together with those of their object.
 	Filtered, KeywordFiltered bool
 	// Counted reports whether the text has a column of repeats of its own: those with many repeats.
 	Counted bool

@@ -391,8 +391,8 @@ CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
     INDEX certifications_issuer_index certifications_issuer TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX skills_skill_tokens_index arrayFlatten(skills_skill_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
     INDEX skills_skill_index skills_skill TYPE text(tokenizer = 'array') GRANULARITY 100000000,
-    -- A filter of several columns has room for the column with the most distinct values, in each of them: columns with
-    -- about as many values share one.
+    -- A filter reserves for each of its columns the space that the one with the most distinct values needs, so columns
+    -- with similar numbers share one.
     INDEX few_values_filter (
         profile_location_raw_address, profile_location_city, profile_location_state,
         profile_location_country_code_tokens, profile_location_continent_tokens, profile_location_continent,
